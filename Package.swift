@@ -2,7 +2,8 @@
 import Foundation
 import PackageDescription
 
-/// Settings shared by every Swift target: Swift 6 mode, explicit `any`, and explicit imports of what a file uses.
+/// Settings shared by every Swift target: Swift 6 mode, explicit `any`, and explicit imports of what a file uses. `HubEngine` exports `Commits`
+/// and `Observing`, which its users need with it.
 /// `VIGLA_STRICT=1` (set by CI) turns warnings into errors.
 var shared: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
@@ -93,18 +94,18 @@ let package = Package(
         .testTarget(name: "JournalTests", dependencies: [
             "Journal", "JSONTree", "Scheduling", "SQLiteJournal", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
         ], swiftSettings: shared + cluster),
-        // requests and their answers, the stages of a commit, and what it changed: values, on any queue
+        // requests, answers and observer styles; the stages of a commit, and what it changed; knows no queue
         .target(name: "Commits", dependencies: [
             "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "CommitsTests", dependencies: ["Commits", "JSONTree", "SecurityRules", "TestSupport"], swiftSettings: shared),
-        // clients, the trie of what they observe, and the events of a change; knows no queue
+        // clients with their rates and charges, the trie of what they observe, and the events of a change; knows no queue
         .target(name: "Observing", dependencies: [
             "Commits", "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules",
             .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "ObservingTests", dependencies: [
-            "Commits", "JSONTree", "LiveQueries", "Observing", "SecurityRules", "TestSupport",
+            "Commits", "JSONTree", "LiveQueries", "Observing", "Scheduling", "SecurityRules", "TestSupport",
         ], swiftSettings: shared),
         // one database: its queue, and everything that happens there
         .target(name: "HubEngine", dependencies: [

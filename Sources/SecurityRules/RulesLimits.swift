@@ -38,7 +38,7 @@ public enum RulesLimits {
     public static let countersAndCopies = 1_000
     /// Most functions of a file.
     public static let functions = 1_000
-    /// Most comparisons of a rule checked for two missing sides: each check evaluates the rule.
+    /// Most comparisons of a rule that each of the two checks for null examines: each time the rule is evaluated.
     public static let comparisonsTried = 100
     /// Most rule nodes visited in the search for targets that are always refused.
     public static let targetsTried = 100_000

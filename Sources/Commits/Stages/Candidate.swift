@@ -25,7 +25,7 @@ package struct Candidate: Sendable {
     /// Whether the stored values differ from those sent.
     package private(set) var isShaped = false
     /// The dependencies of the shaping, if the caller asked for them.
-    package private(set) var shapeDependencies: WriteDecision?
+    private(set) var shapeDependencies: WriteDecision?
 
     /// O(depth + size of the writes)
     /// - Parameter shaping: the `.drop` and `.default` of the rules; nil if there are none.
@@ -145,7 +145,7 @@ package struct WriteShaping: Sendable {
 }
 
 extension Failure {
-    package static let tooMuchShaping = Failure(.tooBig, "The rules' '.drop' and '.default' would have too much text to work on for this write.")
+    static let tooMuchShaping = Failure(.tooBig, "The rules' '.drop' and '.default' would have too much text to work on for this write.")
 }
 
 extension [Path] {

@@ -40,5 +40,5 @@ package struct PlainWrite {
 
 extension RuleSet {
     /// Whether the rules store a value as it was sent, and nothing else with it.
-    package var storesPlainly: Bool { !shapesWrites && !hasConsequences && !hasExpiry && !hasIndexedCopies }
+    var storesPlainly: Bool { !shapesWrites && !hasConsequences && !hasExpiry && !hasIndexedCopies }
 }

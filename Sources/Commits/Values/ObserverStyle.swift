@@ -59,7 +59,7 @@ public struct EventKinds: OptionSet, Hashable, Sendable {
     /// Whether only values and counts are sent, each of which replaces all earlier ones.
     package var areValues: Bool { isDisjoint(with: .children) && !isDisjoint(with: [.value, .count]) }
     /// Whether only the number of children is sent.
-    package var areCounts: Bool { contains(.count) && isDisjoint(with: .children) && !contains(.value) }
+    var areCounts: Bool { contains(.count) && isDisjoint(with: .children) && !contains(.value) }
 }
 
 extension ObserverStyle {

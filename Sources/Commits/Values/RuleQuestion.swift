@@ -35,7 +35,8 @@ public struct RuleQuestion: Sendable {
     public let now: Int64
 
     package init(
-        operation: Operation, added: [Path] = [], isRuled: Bool = true, isOfHub: Bool = false, fault: ConsequenceFault? = nil, consequences: ConsequenceLimits? = nil, budget: String? = nil, rules: RuleSet, old: Node, new: Node, auth: Node, now: Int64
+        operation: Operation, added: [Path] = [], isRuled: Bool = true, isOfHub: Bool = false, fault: ConsequenceFault? = nil,
+        consequences: ConsequenceLimits? = nil, budget: String? = nil, rules: RuleSet, old: Node, new: Node, auth: Node, now: Int64
     ) {
         self.operation = operation
         self.added = added

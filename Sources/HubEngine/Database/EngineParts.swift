@@ -46,8 +46,8 @@ struct EngineParts {
     ///   - writer: the hub that writes, as far as known.
     init(
         _ context: EngineContext, _ format: any WireFormat, rules: RuleSet, start: Content.State, journal: any Journal,
-        keepsHistory: Bool, epoch: UInt64 = 0, follows: Bool = false, writer: @escaping @Sendable () -> String? = { nil },
-        link: (any HubLink)? = nil, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
+        keepsHistory: Bool, epoch: UInt64, follows: Bool, writer: @escaping @Sendable () -> String?,
+        link: (any HubLink)?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
         peers = link.map { PeerComponents(context, $0) }
         content = Content(start, rules: rules)

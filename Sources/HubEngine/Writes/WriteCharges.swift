@@ -46,3 +46,9 @@ final class WriteCharges {
         return excess.failure
     }
 }
+
+extension WriteBudgets {
+    init(_ limits: EngineLimits) {
+        self.init(rate: limits.writeRate, places: limits.ratedPlaces, budgets: limits.ratedBudgets, kept: limits.writeBudgets)
+    }
+}

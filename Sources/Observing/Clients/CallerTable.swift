@@ -1,8 +1,7 @@
-import Commits
-package import Scheduling
+import Scheduling
 
 /// Recent use by a rate-limited caller. Each conforming type chooses the unit of its clock.
-package protocol RecentUse: Sendable {
+protocol RecentUse: Sendable {
     /// Whether none of the use counts any more.
     func isOver(now: Int64) -> Bool
     /// Whether there is less recent use than in another.
@@ -12,7 +11,7 @@ package protocol RecentUse: Sendable {
 /// Recent use by caller, for rate limits, with a bounded number of callers. Each new caller checks a few slots in turn and drops those
 /// whose use is over. If the table is still full, it drops the one of these with the least use. So a new caller is never refused because of
 /// others, and a caller at its limit is forgotten last. Each call is O(1).
-package struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
+struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
     private struct Slot {
         let caller: Caller
         var use: Use
@@ -27,14 +26,14 @@ package struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
     /// Slots checked for each new one: more than one, so that expired slots go faster than new ones come.
     private static var slotsChecked: Int { 8 }
 
-    package init(most: Int) { self.most = max(1, most) }
+    init(most: Int) { self.most = max(1, most) }
 
     /// Callers in the table.
-    package var count: Int { slots.count }
+    var count: Int { slots.count }
 
-    package subscript(caller: Caller) -> Use? { numbers[caller].map { slots[$0].use } }
+    subscript(caller: Caller) -> Use? { numbers[caller].map { slots[$0].use } }
 
-    package mutating func keep(_ use: Use, of caller: Caller, now: Int64) {
+    mutating func keep(_ use: Use, of caller: Caller, now: Int64) {
         if let number = numbers[caller] { return slots[number].use = use }
         sweep(now)
         numbers[caller] = slots.count
@@ -67,6 +66,6 @@ package struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
 
 /// A full bucket has no recent use.
 extension TokenBucket: RecentUse {
-    package func isOver(now: Int64) -> Bool { isFull(now: now) }
-    package func isLess(than other: TokenBucket, now: Int64) -> Bool { fullAt < other.fullAt }
+    func isOver(now: Int64) -> Bool { isFull(now: now) }
+    func isLess(than other: TokenBucket, now: Int64) -> Bool { fullAt < other.fullAt }
 }

@@ -2,8 +2,8 @@ public import Commits
 package import JSONTree
 public import Synchronization
 
-/// One connected program as the engine sees it. HubServer subclasses it with the state for sending bytes. The properties are final, so that the
-/// engine reads them without dispatch.
+/// One connected program as the engine sees it. HubServer subclasses it with the state for sending bytes. The properties are final, so
+/// that the engine reads them without dispatch.
 ///
 /// Created on a net loop; afterwards the mutable parts belong to the database queue of the client's namespace.
 open class Client: @unchecked Sendable {
@@ -21,9 +21,9 @@ open class Client: @unchecked Sendable {
     /// The observations of the client.
     package final var observations = Observations()
     /// The client's charge for its observers and for the shared state it pays for, and the owners charged. Maintained by `ListenCounts`.
-    package final var charge = ListenCharge()
-    package final var chargedOwners: [Owner] = []
-    package final var paid: Set<SharedState> = []
+    package internal(set) final var charge = ListenCharge()
+    package internal(set) final var chargedOwners: [Owner] = []
+    package internal(set) final var paid: Set<SharedState> = []
     /// The observations whose permission depends on data; maintained by `ObserverRegistry`.
     package final var dependents: [Observation: Dependent] = [:]
     package final var pending = PendingWrites()

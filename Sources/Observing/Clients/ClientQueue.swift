@@ -1,4 +1,3 @@
-import Commits
 package import DequeModule
 
 /// The requests of one client that wait for their turn (`RequestTurns`).

@@ -56,36 +56,36 @@ package struct CountRates {
 }
 
 /// Counts in the slots of a window. Time is measured in slot numbers.
-package struct CountWindow: RecentUse {
+struct CountWindow: RecentUse {
     /// Number of the newest slot. Each slot begins ten seconds after the previous one.
-    package private(set) var slot: Int64
+    private(set) var slot: Int64
     private var counts = SIMD8<Int32>(repeating: 0)
 
-    package static let slotMs: Int64 = 10_000
+    static let slotMs: Int64 = 10_000
     /// Number of slots in a window.
     private static let length: Int64 = 7
 
-    package init(slot: Int64) { self.slot = slot }
+    init(slot: Int64) { self.slot = slot }
 
     private var sum: Int32 { counts.wrappedSum() }
 
-    package mutating func move(to now: Int64) {
+    mutating func move(to now: Int64) {
         guard now > slot else { return }
         for passed in 0..<min(now - slot, Self.length) { counts[Int((slot + 1 + passed) % Self.length)] = 0 }
         slot = now
     }
 
-    package mutating func add() { counts[Int(slot % Self.length)] += 1 }
+    mutating func add() { counts[Int(slot % Self.length)] += 1 }
 
     /// The first slot in which the limit allows another count; nil if it does now.
-    package func slotWithRoom(_ limit: Int) -> Int64? {
+    func slotWithRoom(_ limit: Int) -> Int64? {
         var later = self
         while later.sum >= Int32(clamping: max(1, limit)) { later.move(to: later.slot + 1) }
         return later.slot > slot ? later.slot : nil
     }
 
-    package func isOver(now: Int64) -> Bool { used(now) == 0 }
-    package func isLess(than other: CountWindow, now: Int64) -> Bool { used(now) < other.used(now) }
+    func isOver(now: Int64) -> Bool { used(now) == 0 }
+    func isLess(than other: CountWindow, now: Int64) -> Bool { used(now) < other.used(now) }
 
     private func used(_ now: Int64) -> Int32 {
         var window = self

@@ -1,4 +1,3 @@
-import Commits
 package import DequeModule
 import JSONTree
 

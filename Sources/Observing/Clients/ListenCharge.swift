@@ -6,9 +6,9 @@ package import LiveQueries
 package struct ListenCharge: Equatable, Sendable {
     package var listens = 0
     /// Children in orders without `.indexOn`, or by members of sets.
-    package var unindexedEntries = 0
+    package internal(set) var unindexedEntries = 0
     /// Children that live queries hold.
-    package var liveChildren = 0
+    package internal(set) var liveChildren = 0
 
     package init(listens: Int = 0, unindexedEntries: Int = 0, liveChildren: Int = 0) {
         (self.listens, self.unindexedEntries, self.liveChildren) = (listens, unindexedEntries, liveChildren)

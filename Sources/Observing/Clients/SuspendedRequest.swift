@@ -1,5 +1,3 @@
-import Commits
-
 /// A request suspended for work off the database queue, and the later requests of its client.
 package final class SuspendedRequest: @unchecked Sendable {
     // Sendable: confined to the database queue.

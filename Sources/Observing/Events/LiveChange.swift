@@ -17,7 +17,7 @@ package struct LiveChange: Sendable {
     /// True for a whole result without events.
     package var isWhole: Bool { change == nil && earlier.isEmpty }
     /// True if the number of children may have changed.
-    package var hasOtherCount: Bool {
+    var hasOtherCount: Bool {
         if isWhole || !earlier.isEmpty { return true }
         if case .count? = change { return true }
         return change?.events.contains { $0.kind == .added || $0.kind == .removed } ?? false

@@ -35,11 +35,11 @@ package struct QueryWindow: Sendable {
 
     package struct Move {
         /// Children shown now but not before.
-        package var entered: [Key] = []
+        package internal(set) var entered: [Key] = []
         /// Children shown before but not now.
         package var left: [Key] = []
         /// Changed children shown before and now.
-        package var stayed: [Key] = []
+        package internal(set) var stayed: [Key] = []
     }
 
     private init(_ query: TreeQuery) {

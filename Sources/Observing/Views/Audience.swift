@@ -1,5 +1,3 @@
-import Commits
-
 /// The clients that share one view and wire style, by lane. Adding and removing are O(1).
 package struct Audience {
     package private(set) var lanes: [[Client]]

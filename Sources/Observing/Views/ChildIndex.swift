@@ -31,8 +31,8 @@ package final class ChildIndex: @unchecked Sendable {
     package var pins = 0
     package var isBuilding = false
     /// The update that observers of its live queries still have to receive; nil if none.
-    package private(set) var deferredUpdate: DeferredUpdate?
-    package var isDropped = false
+    private(set) var deferredUpdate: DeferredUpdate?
+    package internal(set) var isDropped = false
 
     /// When it was last used, ms of the steady clock. Followed by its neighbours in the list of idle indexes.
     package var usedAt: Int64 = 0

@@ -1,4 +1,3 @@
-import Commits
 package import JSONTree
 package import Synchronization
 

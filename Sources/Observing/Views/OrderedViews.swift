@@ -1,22 +1,21 @@
-import Commits
-package import JSONTree
+import JSONTree
 
 /// The views of one place that share an order. Those of a single value ("whose owner is me") are found by that value, so that a changed child does
 /// not visit all views.
-package struct OrderedViews {
-    package let ordering: TreeQuery.Index
+struct OrderedViews {
+    let ordering: TreeQuery.Index
     private var views: [TreeQuery: View] = [:]
     private var exact: [OrderedValue: [ObjectIdentifier: View]] = [:]
     private var others: [ObjectIdentifier: View] = [:]
 
-    package init(_ ordering: TreeQuery.Index) { self.ordering = ordering }
+    init(_ ordering: TreeQuery.Index) { self.ordering = ordering }
 
-    package var isEmpty: Bool { views.isEmpty }
-    package var count: Int { views.count }
-    package var all: [View] { Array(views.values) }
-    package subscript(query: TreeQuery) -> View? { views[query] }
+    var isEmpty: Bool { views.isEmpty }
+    var count: Int { views.count }
+    var all: [View] { Array(views.values) }
+    subscript(query: TreeQuery) -> View? { views[query] }
 
-    package mutating func insert(_ view: View, of query: TreeQuery) {
+    mutating func insert(_ view: View, of query: TreeQuery) {
         views[query] = view
         if let value = OrderedValue(only: query) {
             exact[value, default: [:]][ObjectIdentifier(view)] = view
@@ -26,7 +25,7 @@ package struct OrderedViews {
     }
 
     /// - Returns: false if no such view exists.
-    package mutating func remove(_ query: TreeQuery) -> Bool {
+    mutating func remove(_ query: TreeQuery) -> Bool {
         guard let view = views.removeValue(forKey: query) else { return false }
         if let value = OrderedValue(only: query) {
             exact[value]?[ObjectIdentifier(view)] = nil
@@ -38,7 +37,7 @@ package struct OrderedViews {
     }
 
     /// Calls `body` once for each view whose range may contain one of the changes.
-    package func concerned(by changes: [PlacedChild], _ body: (View) -> Void) {
+    func concerned(by changes: [PlacedChild], _ body: (View) -> Void) {
         for view in others.values { body(view) }
         if exact.isEmpty { return }
         if changes.count == 1 {
@@ -57,7 +56,7 @@ package struct OrderedViews {
 }
 
 /// The part of a value that an order compares: equal here if equal in the order.
-package enum OrderedValue: Hashable {
+enum OrderedValue: Hashable {
     case null
     case bool(Bool)
     /// Integers beyond 2^53 may collide here although the order separates them; the window decides exactly.
@@ -66,7 +65,7 @@ package enum OrderedValue: Hashable {
     /// All objects are equal.
     case object
 
-    package init(_ child: OrderedChild, _ ordering: TreeQuery.Index) {
+    init(_ child: OrderedChild, _ ordering: TreeQuery.Index) {
         self = ordering == .key ? .string(child.key.text) : OrderedValue(child.value)
     }
 
@@ -83,7 +82,7 @@ package enum OrderedValue: Hashable {
     }
 
     /// The single value in the query's range, whatever the keys; nil for a wider range.
-    package init?(only query: TreeQuery) {
+    init?(only query: TreeQuery) {
         guard let start = query.start, start.value == query.end?.value else { return nil }
         if query.orderedBy == .key {
             // These sentinels match no child.

@@ -1,4 +1,3 @@
-import Commits
 package import Scheduling
 
 /// The notification rate state of one view and style.

@@ -18,20 +18,20 @@ package final class TrieNode {
     /// Managed by `PlaceTrie`.
     package var dependents: [ObjectIdentifier: Dependent] = [:]
     /// The dependents that also depend on everything below. Managed by `PlaceTrie`.
-    package var wholeDependents: [ObjectIdentifier: Dependent] = [:]
+    var wholeDependents: [ObjectIdentifier: Dependent] = [:]
     /// Number of whole dependents here and below. Managed by `PlaceTrie`.
-    package var dependentsWithin = 0
+    var dependentsWithin = 0
 
     package init(path: Path) { self.path = path }
 
     package var isEmpty: Bool { !isActive && dependents.isEmpty && children.isEmpty }
     /// True if writes must visit this place.
-    package var isActive: Bool { whole != nil || !ordered.isEmpty || !indexes.isEmpty || queried != nil }
+    var isActive: Bool { whole != nil || !ordered.isEmpty || !indexes.isEmpty || queried != nil }
 
     // MARK: Views
 
     /// Appends the view if it is the only one, is plain, and nothing else here needs writes. Returns false if the place needs the full fan-out.
-    package func collectPlainView(into views: inout [View]) -> Bool {
+    func collectPlainView(into views: inout [View]) -> Bool {
         guard ordered.isEmpty, indexes.isEmpty, queried == nil else { return false }
         guard let whole else { return true }
         if whole.isPlain { views.append(whole) }
@@ -39,7 +39,7 @@ package final class TrieNode {
     }
 
     /// All views, including those of live queries. O(views)
-    package var allViews: [View] { views + (queried?.views ?? []) }
+    var allViews: [View] { views + (queried?.views ?? []) }
 
     /// The views of the whole place and of windows. O(views)
     package var views: [View] { (whole.map { [$0] } ?? []) + ordered.flatMap(\.all) }

@@ -10,7 +10,7 @@ package final class View {
     package let path: Path
     /// Nil for the whole place.
     package let query: Query?
-    /// True for the view of the whole place.
+    /// True for the view of the whole place. Stored, because the query would be copied to tell.
     package let isWhole: Bool
     /// True if all observers receive each write at or below the place unchanged: only stock-SDK observers of a whole place, none suspended. Stored,
     /// since every commit asks.

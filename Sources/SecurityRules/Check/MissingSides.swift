@@ -16,8 +16,8 @@ enum MissingSides {
             guard known.suppose(a), known.suppose(b), known.parts.contains(where: { $0.first == "auth" }) else { return }
             tried += 1
             guard tried <= RulesLimits.comparisonsTried, known.outcomes(rule).canBe(.yes) else { return }
-            known.suspect = term.span
-            if known.outcomes(rule).suspectDecides(.yes) { found.append(term.span) }
+            known.suspects = [term.span]
+            if known.outcomes(rule).suspectsDecide(.yes) { found.append(term.span) }
         }
         return found
     }

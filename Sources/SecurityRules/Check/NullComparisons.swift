@@ -10,28 +10,38 @@ enum NullComparisons {
         .limitToLast: "without it",
     ]
 
-    /// The first such comparison of each alternative except the last, in the rule and in each function that it calls; and its field.
-    static func find(in rule: Term) -> [(field: QueryField, comparison: Span)] {
-        var found: [(QueryField, Span)] = []
+    /// A field that makes an alternative fail, and the first of its comparisons there.
+    struct Finding {
+        let field: QueryField
+        let comparison: Span
+        let alternative: Span
+    }
+
+    /// The findings in each alternative except the last, in the rule and in each function that it calls. At most `comparisonsTried` of them are
+    /// evaluated.
+    static func find(in rule: Term) -> [Finding] {
+        var found: [Finding] = []
+        var left = RulesLimits.comparisonsTried
         rule.forEach { term in
-            guard case .any(let operands) = term.kind else { return }
-            for operand in operands.dropLast() { found += find(inAlternative: operand) }
+            guard left > 0, case .any(let operands) = term.kind else { return }
+            for operand in operands.dropLast() {
+                for (field, comparisons) in compared(in: operand).sorted(by: { $0.value[0].start < $1.value[0].start }) where left > 0 {
+                    left -= 1
+                    let known = PartialEvaluator(parts: [["query", field.rawValue]], suspects: Set(comparisons))
+                    guard known.outcomes(operand).suspectsDecide(.fails) else { continue }
+                    found.append(Finding(field: field, comparison: comparisons[0], alternative: operand.span))
+                }
+            }
         }
         return found
     }
 
-    private static func find(inAlternative operand: Term) -> [(QueryField, Span)] {
-        var found: [(field: QueryField, comparison: Span)] = []
-        var tried = 0
+    /// The comparisons that fail if a field is null, in the order of the text.
+    private static func compared(in operand: Term) -> [QueryField: [Span]] {
+        var found: [QueryField: [Span]] = [:]
         operand.forEach { term in
             guard case .comparison(let comparison, let a, let b) = term.kind, !comparison.isEquality else { return }
-            for case .query(let field) in [a.kind, b.kind] where fields[field] != nil {
-                guard !found.contains(where: { $0.comparison.function == term.span.function }) else { return }
-                tried += 1
-                guard tried <= RulesLimits.comparisonsTried else { return }
-                let known = PartialEvaluator(parts: [["query", field.rawValue]], suspect: term.span)
-                if known.outcomes(operand).suspectDecides(.fails) { found.append((field, term.span)) }
-            }
+            for case .query(let field) in [a.kind, b.kind] where fields[field] != nil { found[field, default: []].append(term.span) }
         }
         return found
     }

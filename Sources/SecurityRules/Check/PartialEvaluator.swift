@@ -13,8 +13,8 @@ struct PartialEvaluator {
     var captures: [Int: String] = [:]
     /// The names of the written place, as seen from each tree, and its content after the write.
     var written: (names: [[String]], content: PartialValue)?
-    /// The comparison whose effect is examined; see `PossibleOutcomes`.
-    var suspect: Span?
+    /// The comparisons whose effect is examined; see `PossibleOutcomes`.
+    var suspects: Set<Span> = []
 
     // MARK: Names
 
@@ -98,10 +98,10 @@ struct PartialEvaluator {
         case .conditional(let condition, let a, let b): return outcomes(condition).choosing(outcomes(a), outcomes(b))
         case .comparison(let comparison, let a, let b):
             let (x, y) = (value(a), value(b))
-            if term.span == suspect { return compare(comparison, x, y).suspected }
-            // Another `==` of two missing values does not make the suspect harmless.
+            if suspects.contains(term.span) { return compare(comparison, x, y).suspected }
+            // Another `==` of two missing values does not make a suspect harmless.
             let isOfMissing = x.exists == false && y.exists == false && !a.isConstant && !b.isConstant
-            return suspect != nil && comparison == .equal && isOfMissing ? .unknown : compare(comparison, x, y)
+            return !suspects.isEmpty && comparison == .equal && isOfMissing ? .unknown : compare(comparison, x, y)
         case .exists(let place): return test(place) { $0.exists }
         case .hasChildren(let place): return test(place) { $0.hasChildren }
         case .isKind(let place, let kind): return test(place) { $0.is(kind) }

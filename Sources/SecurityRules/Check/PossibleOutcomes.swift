@@ -1,6 +1,7 @@
 /// The possible outcomes of a boolean under partial knowledge. A failure is one of them only where the knowledge causes it.
 ///
-/// Each outcome is paired with that of the same data if a suspected comparison came out differently. Without a suspect both are equal.
+/// Each outcome is paired with what the same data would yield whichever way the suspected comparisons came out. Without suspects both are
+/// equal.
 struct PossibleOutcomes: OptionSet {
     enum Outcome: UInt16, CaseIterable { case yes, no, fails }
 
@@ -20,10 +21,10 @@ struct PossibleOutcomes: OptionSet {
 
     private func canOtherwiseBe(_ outcome: Outcome) -> Bool { Outcome.allCases.contains { contains(.pair($0, outcome)) } }
 
-    /// Whether it can be this outcome only because of the suspect.
-    func suspectDecides(_ outcome: Outcome) -> Bool { Outcome.allCases.contains { $0 != outcome && contains(.pair(outcome, $0)) } }
+    /// Whether it can be this outcome only because of the suspects.
+    func suspectsDecide(_ outcome: Outcome) -> Bool { Outcome.allCases.contains { $0 != outcome && contains(.pair(outcome, $0)) } }
 
-    /// The outcomes of the suspect itself: otherwise it is true or false.
+    /// The outcomes of a suspect itself: otherwise it is true or false.
     var suspected: PossibleOutcomes {
         var found: PossibleOutcomes = []
         for outcome in Outcome.allCases where canBe(outcome) { found.formUnion([.pair(outcome, .yes), .pair(outcome, .no)]) }

@@ -36,7 +36,7 @@ struct RulesLinter {
     private(set) var warnings: [LocatedError] = []
     let functions = Functions()
     /// Offsets of comparisons already reported, so that a function's are reported once.
-    private var reportedComparisons: Set<Int> = []
+    private var reportedComparisons: Set<String> = []
     /// Whether the place of the current rule has a `.geoIndex`.
     private var hasGeoIndex = false
 
@@ -156,12 +156,13 @@ struct RulesLinter {
 
     /// Warns about comparisons with null that make a rule grant or fail.
     private mutating func comparisons(_ rule: Term, _ string: LocatedString, _ kind: RuleKind) {
-        for (field, span) in kind.isOfReads ? NullComparisons.find(in: rule) : [] {
-            let when = NullComparisons.fields[field] ?? ""
+        for found in kind.isOfReads ? NullComparisons.find(in: rule) : [] {
+            let when = NullComparisons.fields[found.field] ?? ""
+            // A comparison in a function is reported where the alternative calls it.
             warn(
-                span, string,
-                "query.\(field) is null \(when): the whole rule fails then, with what stands behind this ||. Ask for it first: "
-                    + "(query.\(field) != null && …) || …")
+                found.comparison.function == found.alternative.function ? found.comparison : found.alternative, string,
+                "query.\(found.field) is null \(when): the whole rule fails then, with what stands behind this ||. Ask for it first: "
+                    + "(query.\(found.field) != null && …) || …")
         }
         for span in kind != .validate ? MissingSides.find(in: rule) : [] {
             warn(
@@ -174,7 +175,7 @@ struct RulesLinter {
     private mutating func warn(_ comparison: Span, _ rule: LocatedString, _ message: String) {
         let source = comparison.function < 0 ? rule : functions.all[Int(comparison.function)].source.body
         let offset = text.offset(in: source, at: Int(comparison.offset))
-        if reportedComparisons.insert(offset).inserted { warn(offset, message) }
+        if reportedComparisons.insert("\(offset) \(message)").inserted { warn(offset, message) }
     }
 
     private mutating func check(_ expression: Expression, _ string: LocatedString, _ scope: Scope) {

@@ -33,7 +33,7 @@ struct Expression {
 }
 
 /// The range of an expression in its rule's text, in bytes of UTF-8.
-struct Span: Equatable {
+struct Span: Hashable {
     /// Its first byte after opening parentheses: the position of its faults.
     let offset: Int32
     /// The whole range, including parentheses.

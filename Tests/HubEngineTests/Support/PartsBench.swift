@@ -30,7 +30,8 @@ final class Bench: @unchecked Sendable {
             queue: queue, limits: limits, lanes: lanes, background: work.background, budget: budget,
             scheduler: time.scheduler)
         parts = EngineParts(
-            context, format, rules: rules, start: .init(root: root), journal: log, keepsHistory: true, refusals: refusals
+            context, format, rules: rules, start: .init(root: root), journal: log, keepsHistory: true, epoch: 0, follows: false,
+            writer: { nil }, link: nil, refusals: refusals
         ) { lane, all in deliveries.value[lane] += all }
     }
 

@@ -53,6 +53,12 @@ import Testing
         Row(
             #"{"a":{".read":"query.radius <= 5 || auth != null",".geoIndex":{"lat":"x","lng":"y"}}}"#,
             "1:25: query.radius is null where only the nearest are asked for, and without near: the whole rule fails then"),
+        Row(
+            #"{"a":{".read":"(!(query.limit > 50 && query.limit > 60) && query.limit < 100) || auth != null"}}"#,
+            "1:28: query.limit is null without a limit: the whole rule fails then"),
+        Row(
+            #"{"a":{".read":"(query.limit <= 5 ? query.limit >= 1 : query.limit > 50) || auth != null"}}"#,
+            "1:26: query.limit is null without a limit: the whole rule fails then"),
         Row(#"{"a":{".read":"auth != null || query.radius <= 5",".geoIndex":{"lat":"x","lng":"y"}}}"#),
         Row(#"{"a":{".read":"(query.radius != null && query.radius <= 5) || auth != null",".geoIndex":{"lat":"x","lng":"y"}}}"#),
         Row(#"{"a":{".read":"(query.near && query.limit <= 5) || auth != null"}}"#, "1:40: query.limit is null without a limit"),
@@ -161,6 +167,24 @@ import Testing
             rules.allowsRead("/k", root: ["k": ["other": 1]], auth: $0, now: 0, query: query)
         }
         if isWarned { #expect(grants) }
+    }
+
+    @Test func nullField_inAFunction_isWarnedOfWhereTheAlternativeCallsIt() throws {
+        let rules = try RuleSet(parsing: """
+            {"functions": {"small(n)": "n <= 5"}, "rules": {
+              "a": {".read": "small(query.limit) || auth != null"},
+              "b": {".read": "small(query.limitToFirst) || auth != null"}}}
+            """)
+        #expect(rules.warnings.map { "\($0.line) \($0.message.prefix(17))" } == ["2 query.limit is nu", "3 query.limitToFirs"])
+    }
+
+    /// The check evaluates a bounded number of alternatives of one rule, however deeply they are nested.
+    @Test(arguments: [false, true]) func nullFields_areExaminedUpToALimit(_ isNested: Bool) throws {
+        let rule = (0..<RulesLimits.comparisonsTried + 20).reduce("auth != null") { rule, i in
+            isNested ? "(query.limit != \(i) && (query.limit > \(i) || \(rule)))" : "query.limit > \(i) || \(rule)"
+        }
+        let rules = try RuleSet(parsing: "{\"rules\":{\"$k\":{\".read\":\(quoted(rule))}}}")
+        #expect(rules.warnings.count == RulesLimits.comparisonsTried)
     }
 
     /// Neither of two comparisons that grant without an owner makes the other harmless.

@@ -1,8 +1,9 @@
-import JSONTree
+package import Commits
+package import JSONTree
 import Scheduling
-import SecurityRules
+package import SecurityRules
 
-/// Rate limits of each user's writes: one for all writes (`EngineLimits.writeRate`), and those of the rules (`.rate`) for their paths. A
+/// Rate limits of each user's writes: one for all writes, and those of the rules (`.rate`) for their paths. A
 /// request over one of its budgets is refused before any work, and charged to none of them. Without limits nothing is counted and nothing
 /// is spent.
 ///
@@ -13,7 +14,7 @@ import SecurityRules
 /// Administrators, the hub itself and writes at the end of a session are not counted.
 ///
 /// Confined to the database queue.
-struct WriteBudgets {
+package struct WriteBudgets {
     private let rate: WriteRate?
     /// Limits per request: paths that a `.rate` may count, and budgets of the rules.
     private let places: Int
@@ -31,31 +32,35 @@ struct WriteBudgets {
     }
 
     /// Why a request is refused.
-    struct BudgetRefusal {
-        let failure: Failure
+    package struct BudgetRefusal {
+        package let failure: Failure
         /// The budget's description, for the log.
-        let budget: String
+        package let budget: String
         /// A written path that the budget counts.
-        let path: Path
+        package let path: Path
     }
 
-    init(_ limits: EngineLimits) {
-        rate = limits.writeRate
-        (places, budgets) = (limits.ratedPlaces, limits.ratedBudgets)
-        kept = CallerTable(most: limits.writeBudgets)
+    /// - Parameters:
+    ///   - rate: limit for all writes of a user together; nil for none.
+    ///   - places: paths per request that a `.rate` may count.
+    ///   - budgets: budgets of the rules per request.
+    ///   - kept: budgets in memory.
+    package init(rate: WriteRate?, places: Int, budgets: Int, kept: Int) {
+        self.rate = rate
+        (self.places, self.budgets) = (places, budgets)
+        self.kept = CallerTable(most: kept)
     }
 
     /// Budgets in memory: those that are not full.
-    var count: Int { kept.count }
+    package var count: Int { kept.count }
 
     /// Whether anything is counted at all.
-    @inline(__always)
-    func mayCount(_ rules: RuleSet) -> Bool { rate != nil || rules.hasRates }
+    package func mayCount(_ rules: RuleSet) -> Bool { rate != nil || rules.hasRates }
 
     /// Charges a request if it is within all budgets. O(written paths · depth), up to the first one over its limit.
     /// - Parameter now: ns of a steady clock.
     /// - Returns: nil when the request may be carried out.
-    mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> BudgetRefusal? {
+    package mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> BudgetRefusal? {
         guard mayCount(rules), !client.identity.isAdmin, let first = writes.first else { return nil }
         counting.removeAll(keepingCapacity: true)
         let owner = client.author
@@ -95,7 +100,7 @@ struct WriteBudgets {
 
     /// Charges the consequences of a request to the first `ratedBudgets` budgets of their paths, if none of these is overdrawn.
     /// - Returns: nil when the consequences are admitted.
-    mutating func admit(_ found: Consequences, of client: Client, _ rules: RuleSet, now: Int64) -> BudgetRefusal? {
+    package mutating func admit(_ found: Consequences, of client: Client, _ rules: RuleSet, now: Int64) -> BudgetRefusal? {
         guard rules.hasRates, !client.identity.isAdmin else { return nil }
         counting.removeAll(keepingCapacity: true)
         let owner = client.author
@@ -163,11 +168,11 @@ struct WriteBudgets {
 
 extension TokenBucket.Rate {
     /// The interval in ns.
-    init(_ rate: WriteRate) { self.init(burst: Int64(rate.burst), interval: Int64((1_000_000_000 / rate.perSecond).rounded())) }
+    package init(_ rate: WriteRate) { self.init(burst: Int64(rate.burst), interval: Int64((1_000_000_000 / rate.perSecond).rounded())) }
 }
 
 extension Failure {
-    static func overBudget(afterMs ms: Int64) -> Failure {
+    package static func overBudget(afterMs ms: Int64) -> Failure {
         var failure = Failure(.overBudget, "You write too often. Nothing of this was stored; try again in \(max(1, (ms + 999) / 1000)) s.")
         failure.retryAfterMs = ms
         return failure
