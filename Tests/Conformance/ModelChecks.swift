@@ -68,6 +68,21 @@ import Testing
         #expect(try peer.get("/v") == #"ok {"a":1}"#)
     }
 
+    /// In whatever order the members of a merge, or the writes of onDisconnect, are applied, the node is not empty in between.
+    @Test func checklist_087_mergeKeepsThePriority_ofANodeWhoseChildrenItReplaces() throws {
+        for members in [#"{"a":null,"b":2}"#, #"{"b":2,"a":null}"#, #"{"b":2,"a/x":null}"#] {
+            let peer = try peer()
+            try peer.put("/v", #"{"a":{"x":1},".priority":3}"#)
+            try peer.merge("/v", members)
+            #expect(try peer.get("/v") == #"ok {"b":2,".priority":3}"#, "\(members)")
+        }
+        let peer = try peer()
+        try peer.put("/v", #"{"a":1,".priority":3}"#)
+        try peer.merge("/v", #"{"a":null}"#)
+        try peer.merge("/v", #"{"b":2}"#)
+        #expect(try peer.get("/v") == #"ok {"b":2}"#, "two commits")
+    }
+
     @Test func checklist_088_priorityPathsChangeOnlyThePriority() throws {
         let peer = try peer()
         try peer.put("/v", #"{"a":1}"#)

@@ -33,17 +33,6 @@ package final class Change: Sendable {
 
     package func part(_ range: Range<Int>) -> Change { Change(at: path, from: old, to: new, by: paths, below: range) }
 
-    /// The writes below the place, with the values stored there now. O(writes · log n)
-    /// - Parameter children: those that contain the writes (`children`).
-    package func patches(of children: [ChildChange]) -> [(path: Path, value: Node)] {
-        var next = children.startIndex
-        return paths[range].map { written in
-            let key = written.keys[path.depth]
-            while children[next].key != key { next += 1 }
-            return (written, children[next].new.node(at: written.keys[(path.depth + 1)...]))
-        }
-    }
-
     /// The children that contain the writes, in key order; nil if more than `most`. O(children · log n), plus O(log writes) for each child with
     /// several writes.
     package func children(atMost most: Int = .max) -> [ChildChange]? {

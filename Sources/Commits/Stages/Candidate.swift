@@ -8,7 +8,7 @@ package struct Candidate: Sendable {
     /// The tree on which it was built.
     package let base: Node
     package private(set) var tree: Node
-    /// The operations in the order of the writes, then those of defaults at other paths. Without the operations that a `.drop` removed.
+    /// The operations: values, removals, then defaults at other paths. Without the operations that a `.drop` removed.
     package private(set) var operations: [JournalOperation] = []
     /// The requested paths, then the paths to which a default was added.
     package private(set) var paths: [Path]
@@ -31,6 +31,8 @@ package struct Candidate: Sendable {
     /// - Parameter shaping: the `.drop` and `.default` of the rules; nil if there are none.
     /// - Throws: when the tree cannot hold a stored value.
     package init(_ writes: [TreeWrite], on base: Node, now: Int64, shaping: WriteShaping? = nil) throws(Failure) {
+        // A merge keeps a node's priority (contract check 87), also when all its children are replaced: it must not be empty in between.
+        let writes = writes.removalsLast
         self.base = base
         self.now = now
         tree = base
@@ -146,6 +148,18 @@ package struct WriteShaping: Sendable {
 
 extension Failure {
     static let tooMuchShaping = Failure(.tooBig, "The rules' '.drop' and '.default' would have too much text to work on for this write.")
+}
+
+extension [TreeWrite] {
+    /// The same writes; those that remove follow the others.
+    fileprivate var removalsLast: [TreeWrite] {
+        guard count > 1, let first = firstIndex(where: \.isRemoval), self[first...].contains(where: { !$0.isRemoval }) else { return self }
+        return filter { !$0.isRemoval } + filter(\.isRemoval)
+    }
+}
+
+extension TreeWrite {
+    fileprivate var isRemoval: Bool { part == .node && value.node.isNull && value.deferred.isEmpty }
 }
 
 extension [Path] {

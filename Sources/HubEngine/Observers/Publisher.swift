@@ -236,7 +236,9 @@ final class Publisher {
         guard case .at(let paths) = missed else {
             return ViewChange(all, at: view.path, for: view.wanted, sequence: content.sequence, within: &limits)
         }
+        let patches = paths.map { (path: $0, value: content.root.node(at: $0)) }
         return ViewChange(
-            at: view.path, sequence: content.sequence, new: node, patches: paths.map { ($0, content.root.node(at: $0)) })
+            at: view.path, sequence: content.sequence, new: node,
+            patches: patches.keepingPriorities(below: view.path, from: nil, to: node) ?? [])
     }
 }

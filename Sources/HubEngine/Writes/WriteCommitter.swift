@@ -45,7 +45,7 @@ final class WriteCommitter {
             let sequence = try commits.commit(write, by: asked.origin(client), stage: large.stage, mayWait: large.tries > 1) {
                 found throws(Failure) in try charges.charge(found, of: asked, client)
             }
-            return sequence.map { reply(asked, sequence: $0, client, write.isShaped ? nil : write.operations) }
+            return sequence.map { reply(asked, sequence: $0, client) }
         } catch { return refusal(of: asked, error) }
     }
 
@@ -63,8 +63,7 @@ final class WriteCommitter {
     }
 
     /// The answer to a write that was committed, in the tree of that commit.
-    /// - Parameter operations: of a prepared write; nil to read the values from the tree.
-    func reply(_ asked: WriteRequest, sequence: UInt64, _ client: Client, _ operations: [JournalOperation]? = nil) -> Reply {
+    func reply(_ asked: WriteRequest, sequence: UInt64, _ client: Client) -> Reply {
         switch asked.purpose {
         case .write: return .written(sequence: sequence)
         case .push(let key): return .pushed(key, sequence: sequence)
@@ -80,7 +79,7 @@ final class WriteCommitter {
             if (isComputed || isRuled) && !permissions.mayRead(exchange.path, nil, client, in: content.root) {
                 if !isComputed { outcome.written = asked.writes.map(\.value.node) }
             } else {
-                outcome.written = operations?.map(\.value) ?? asked.writes.map { write in
+                outcome.written = asked.writes.map { write in
                     let node = content.root.node(at: write.path)
                     return write.part == .node ? node : node.priority
                 }

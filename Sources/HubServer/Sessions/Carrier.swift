@@ -2,9 +2,9 @@ import DispatchNet
 
 /// The transport of a session: a WebSocket, or long polling until a WebSocket replaces it.
 ///
-///     engine ─► Lane.deliver ─► session.carrier ─┬─ WebSocketCarrier ─► Connection
-///                                                └─ LongPollCarrier ─┬─► polls on any connections
-///                                                                    └─► JoinedSocket ─► WebSocketCarrier
+///     engine ─► LoopSessions.deliver ─► session.carrier ─┬─ WebSocketCarrier ─► Connection
+///                                                        └─ LongPollCarrier ─┬─► polls on any connections
+///                                                                            └─► JoinedSocket ─► WebSocketCarrier
 ///
 /// Used on the loop of the session's lane.
 protocol Carrier: AnyObject {

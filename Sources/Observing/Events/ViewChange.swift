@@ -153,30 +153,6 @@ extension Difference {
     }
 }
 
-extension [ChildChange] {
-    /// A query's patches for a commit (contract §3.5): null for children that leave, whole children that enter, and the writes below all others.
-    fileprivate func patches(of change: Change) -> [(path: Path, value: Node)] {
-        let depth = change.path.depth
-        var patches: [(path: Path, value: Node)] = []
-        var stayed: [(key: Key, new: Node)] = []
-        for child in self {
-            if child.new.isNull || child.old.isNull {
-                patches.append((change.path.appending(child.key), child.new))
-            } else {
-                stayed.append((child.key, child.new))
-            }
-        }
-        if stayed.isEmpty { return patches }
-        let many = stayed.count > 8 ? [Key: Node](uniqueKeysWithValues: stayed.lazy.map { ($0.key, $0.new) }) : nil
-        for written in change.paths[change.range] {
-            let key = written.keys[depth]
-            guard let child = many.map({ $0[key] }) ?? stayed.first(where: { $0.key == key })?.new else { continue }
-            patches.append((written, child.node(at: written.keys[(depth + 1)...])))
-        }
-        return patches
-    }
-}
-
 extension Node {
     /// An object of these children. O(keys · log n)
     package func selecting(_ keys: ContiguousArray<Key>) -> Node {

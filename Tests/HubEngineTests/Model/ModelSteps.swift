@@ -9,6 +9,8 @@ enum ModelStep {
         var node: Node
         /// Server values, relative to the path.
         var deferred: [(path: [String], isPriority: Bool, increment: Node?)] = []
+
+        var isRemoval: Bool { part == .node && node.isNull && deferred.isEmpty }
     }
 
     case listen(client: Int, path: [String], query: TreeQuery?)

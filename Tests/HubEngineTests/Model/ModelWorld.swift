@@ -197,8 +197,9 @@ final class ModelWorld {
 
     // MARK: The model
 
+    /// Removals come last: a merge keeps a node's priority (contract check 87), also when all its children are replaced.
     private func apply(_ writes: [ModelStep.Write]) {
-        for write in writes {
+        for write in writes.filter({ !$0.isRemoval }) + writes.filter(\.isRemoval) {
             let value = write.part == .node ? write.resolved(model[write.path[...]], now: Self.now) : Plain()
             model = write.part == .node ? model.setting(write.path[...], to: value) : model.settingPriority(write.path[...], to: write.node)
         }

@@ -113,6 +113,31 @@ import TestSupport
         #expect(lines.first?.contains("gone") == false)
     }
 
+    /// A merge that replaces all children of a node reaches observers as the whole node: applied one by one, its members could empty the node, and
+    /// an observer would forget the priority.
+    @Test func merge_thatReplacesAllChildrenOfANodeWithAPriority_isSentAsTheNode() throws {
+        let node = try Node(json: #"{"a":1,"b":1,".priority":5}"#)
+        let hub = hub(["k": ["p": node, "q": ["a": 1], "r": node]])
+        func lines(_ observed: Path, _ writes: KeyValuePairs<String, Node>, _ query: TreeQuery? = nil) -> [String] {
+            let watcher = Client.make()
+            _ = hub.ask(watcher, query.map { listen(observed, $0) } ?? .observe(observed, style: .patches(tag: nil), hash: ""))
+            defer { _ = hub.ask(watcher, .end) }
+            #expect(hub.ask(.make(), .put("k", ["p": node, "q": ["a": 1], "r": node]), .merge(writes)).count == 2)
+            return hub.take(watcher).suffix(1).map { $0 }
+        }
+        let whole = #"{"c":2,"d":3,".priority":5}"#
+        #expect(lines("k/p", ["k/p/c": 2, "k/p/a": .null, "k/p/b": .null, "k/p/d": 3]) == ["d k/p \(whole)"], "the place itself")
+        #expect(lines("k", ["k/p/c": 2, "k/p/a": .null, "k/p/b": .null, "k/p/d": 3]) == ["d k/p \(whole)"])
+        #expect(
+            lines("", ["k/p/c": 2, "k/p/a": .null, "k/p/b": .null, "k/p/d": 3, "k/q/a": .null, "k/q/c": 1])
+                == [#"m  {"k/p":\#(whole),"k/q/a":null,"k/q/c":1}"#], "q has no priority")
+        #expect(
+            lines("k", ["k/p/c": 2, "k/p/a": .null, "k/p/b": .null, "k/p/d": 3], TreeQuery(limit: 9, viewFrom: .first)) == ["d k/p \(whole)"])
+        #expect(
+            lines("k", ["k/p/c": 2, "k/p/a": .null, "k/r/a": .null]) == [#"m k {"p/a":null,"p/c":2,"r/a":null}"#], "children stay")
+        #expect(lines("k", ["k/p/a": .null, "k/p/b": .null, "k/q/c": 1]) == [#"m k {"p/a":null,"p/b":null,"q/c":1}"#], "the node goes")
+    }
+
     @Test func check76_77_deepChangeInside_isDeep_andOutsideIsSilent() {
         let hub = hub(["k": ["a": ["age": 1, "n": 1], "b": ["age": 2, "n": 1], "c": ["age": 3, "n": 1]]])
         let watcher = Client.make()
