@@ -2,7 +2,7 @@ package import Journal
 package import JSONTree
 package import SecurityRules
 
-/// The third stage of a commit: the tree as it would be after the commit, and its operations. It shares all untouched nodes with its base
+/// The first three stages of a commit: the tree as it would be afterwards, and its operations. It shares all untouched nodes with its base
 /// tree. Pure: on any queue.
 package struct Candidate: Sendable {
     /// The tree on which it was built.
@@ -28,11 +28,13 @@ package struct Candidate: Sendable {
     private(set) var shapeDependencies: WriteDecision?
 
     /// O(depth + size of the writes)
-    /// - Parameter shaping: the `.drop` and `.default` of the rules; nil if there are none.
+    /// - Parameters:
+    ///   - writes: none is at, above or below another.
+    ///   - shaping: the `.drop` and `.default` of the rules; nil if there are none.
     /// - Throws: when the tree cannot hold a stored value.
     package init(_ writes: [TreeWrite], on base: Node, now: Int64, shaping: WriteShaping? = nil) throws(Failure) {
         // A merge keeps a node's priority (contract check 87), also when all its children are replaced: it must not be empty in between.
-        let writes = writes.removalsLast
+        let writes = writes.puttingLast(\.isRemoval)
         self.base = base
         self.now = now
         tree = base
@@ -116,6 +118,7 @@ package struct Candidate: Sendable {
             dropped = Set(shaped.ignored.map { paths[$0] })
             operations = operations.enumerated().filter { !ignored.contains($0.offset) }.map(\.element)
         }
+        operations = operations.puttingLast(\.isRemoval)
         for path in shaped.added {
             operations.append(.set(path, tree.node(at: path)))
             paths.append(path)
@@ -150,16 +153,21 @@ extension Failure {
     static let tooMuchShaping = Failure(.tooBig, "The rules' '.drop' and '.default' would have too much text to work on for this write.")
 }
 
-extension [TreeWrite] {
-    /// The same writes; those that remove follow the others.
-    fileprivate var removalsLast: [TreeWrite] {
-        guard count > 1, let first = firstIndex(where: \.isRemoval), self[first...].contains(where: { !$0.isRemoval }) else { return self }
-        return filter { !$0.isRemoval } + filter(\.isRemoval)
+extension Array {
+    /// The same elements; those that satisfy a condition follow the others.
+    fileprivate func puttingLast(_ isLast: (Element) -> Bool) -> [Element] {
+        guard count > 1, let first = firstIndex(where: isLast), !self[first...].allSatisfy(isLast) else { return self }
+        return filter { !isLast($0) } + filter(isLast)
     }
 }
 
 extension TreeWrite {
-    fileprivate var isRemoval: Bool { part == .node && value.node.isNull && value.deferred.isEmpty }
+    /// A server value for the priority of nothing stores nothing.
+    fileprivate var isRemoval: Bool { part == .node && value.node.isNull && value.deferred.allSatisfy { $0.target == .priority } }
+}
+
+extension JournalOperation {
+    fileprivate var isRemoval: Bool { if case .set(_, .null) = self { true } else { false } }
 }
 
 extension [Path] {

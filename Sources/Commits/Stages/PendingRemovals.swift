@@ -2,7 +2,8 @@ package import Journal
 package import JSONTree
 package import SecurityRules
 
-/// Pending removals: paths removed because others were removed, a part in each follow-up commit.
+/// Pending removals: paths removed because others were removed, a part in each follow-up commit. The log keeps them as pending inbox rows with
+/// terms of their own, so that both are continued in one order.
 extension PendingInboxRows.Item {
     /// Whether these are removals rather than rows.
     package var removes: Bool { ContinuedRemovals.areDescribed(by: terms) }

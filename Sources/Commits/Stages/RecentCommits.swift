@@ -1,8 +1,7 @@
 import DequeModule
 package import JSONTree
 
-/// The paths that recent commits wrote. Prepared writes merge them before they are committed; later, resuming clients are sent the changes
-/// at them. Bounded in commits, paths and bytes; while no write is being prepared, few commits are kept.
+/// The paths that recent commits wrote. Prepared writes merge them before they are committed. Bounded in commits, paths and bytes; while no write is being prepared, few commits are kept.
 ///
 /// Confined to the database queue. O(keys of the paths) per commit.
 package struct RecentCommits {

@@ -1,6 +1,6 @@
 package import Journal
 
-/// Names a forwarded request until its commit. A class instance, since most commits have none.
+/// Names a forwarded request until its commit. A class, so that nil, as in most commits, costs one word.
 package final class RemoteMark: Sendable {
     package let mark: PeerMark
     /// Sequence of the commit by which the client's hub joined.

@@ -7,7 +7,7 @@ import Synchronization
 /// One namespace: its tree, rules and observers, and the queue that owns them.
 ///
 ///      any thread            database queue                              net loop of each lane
-///      submit ─► inbox ─► drain: request by request ─► OutputBuffer ─► (journal) ─► outlet
+///      enqueue ─► inbox ─► drain: request by request ─► OutputBuffer ─► (journal) ─► outlet
 ///
 /// Requests collect in the inbox while a batch runs, and one hop to the queue carries them all. If the queue is idle and the requests are
 /// few, the calling thread carries them out itself (`start`). The output of a batch is sent when the batch is durable, and never before
@@ -46,7 +46,7 @@ public final class Database: Sendable {
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
     ///   - epoch: of this writer; see `JournalBatch`.
     ///   - follows: true to start as a follower, which applies another writer's commits and accepts no writes.
-    ///   - writership: changes the role between writer and follower; nil if the role never changes.
+    ///   - writerRole: changes the role between writer and follower; nil if the role never changes.
     ///   - peers: which requests of other hubs were carried out.
     ///   - link: the connection to the other hubs of a cluster; nil without a cluster.
     ///   - lanes: number of net loops.

@@ -239,6 +239,6 @@ final class Publisher {
         let patches = paths.map { (path: $0, value: content.root.node(at: $0)) }
         return ViewChange(
             at: view.path, sequence: content.sequence, new: node,
-            patches: patches.keepingPriorities(below: view.path, from: nil, to: node) ?? [])
+            patches: patches.keepingPriorities(below: view.path, in: node, isOneCommit: false) ?? [])
     }
 }

@@ -76,13 +76,13 @@ final class WriteCommitter {
             // back the values they sent.
             let isComputed = asked.writes.contains { !$0.value.deferred.isEmpty }
             let isRuled = content.rules.shapesWrites || content.rules.hasConsequences
-            if (isComputed || isRuled) && !permissions.mayRead(exchange.path, nil, client, in: content.root) {
-                if !isComputed { outcome.written = asked.writes.map(\.value.node) }
-            } else {
+            if (isComputed || isRuled) && permissions.mayRead(exchange.path, nil, client, in: content.root) {
                 outcome.written = asked.writes.map { write in
                     let node = content.root.node(at: write.path)
                     return write.part == .node ? node : node.priority
                 }
+            } else if !isComputed {
+                outcome.written = asked.writes.map(\.value.node)
             }
             return .exchanged(outcome)
         }

@@ -2,7 +2,6 @@ package import DequeModule
 import JSONTree
 
 /// The requests that a follower has forwarded to the writer for one client and not answered yet. Confined to the database queue.
-///
 package final class ForwardedClient: @unchecked Sendable {
     // Sendable: confined to the database queue.
     /// Unique among all clients of this hub.

@@ -9,8 +9,8 @@ package import SecurityRules
 ///
 /// Requests are counted as received, including those that the rules then refuse. The overall budget counts a request as one write. The
 /// budget of a path counts the writes at or below it.
-/// Copies and inbox rows that follow are charged to the budgets of their own paths once they are known. Such a request waits until none of
-/// these budgets is overdrawn, and may then overdraw them.
+/// Copies and inbox rows that follow are charged to the budgets of their own paths once they are known. Such a request is
+/// refused while one of these budgets is overdrawn; otherwise it may overdraw them.
 /// Administrators, the hub itself and writes at the end of a session are not counted.
 ///
 /// Confined to the database queue.

@@ -11,7 +11,7 @@ extension Change {
             while children[next].key != key { next += 1 }
             return (path: written, value: children[next].new.node(at: written.keys[(path.depth + 1)...]))
         }
-        return patches.keepingPriorities(below: path, from: old, to: new) ?? []
+        return patches.keepingPriorities(below: path, in: new) ?? []
     }
 }
 
@@ -36,46 +36,56 @@ extension [ChildChange] {
             patches.append((written, child.node(at: written.keys[(depth + 1)...])))
         }
         // A result does not show the priority of its place.
-        return patches.keepingPriorities(below: change.path, from: change.old, to: change.new, isOwnShown: false) ?? patches
+        return patches.keepingPriorities(below: change.path, in: change.new, isOwnShown: false) ?? patches
     }
 }
 
 extension [(path: Path, value: Node)] {
-    /// Observers apply patches one after another. If these remove all old children of a node, it is empty in between, and an observer forgets its
-    /// priority, which the node keeps in the tree (contract check 87). So one patch with the whole node replaces those below it.
-    ///
-    /// It holds nothing else: a node without old children has only written ones. O(removals · depth · log n)
+    /// Observers apply patches one after another. If these remove children of a node and name all others, the node may be empty in between, and an
+    /// observer forgets its priority, which the node keeps in the tree (contract check 87). So one patch with the whole node replaces those below
+    /// it. It is no larger: they name all its children. O(patches · depth · log n)
     /// - Parameters:
-    ///   - old: the value of the place before; nil if unknown. Then it is assumed to have had other children.
+    ///   - node: the value of the place.
     ///   - isOwnShown: whether observers see the priority of the place itself.
+    ///   - isOneCommit: false if the patches are of several commits. Then a node may also have lost a priority in between.
     /// - Returns: nil if that node is the place itself.
     package func keepingPriorities(
-        below place: Path, from old: Node?, to new: Node, isOwnShown: Bool = true
+        below place: Path, in node: Node, isOwnShown: Bool = true, isOneCommit: Bool = true
     ) -> [(path: Path, value: Node)]? {
-        guard count > 1 else { return self }
-        var whole: [Path: Node] = [:]
-        for patch in self where patch.value.isNull {
-            // The nearest node above that still exists: those below it have no priority any more, and those above it kept a child.
-            var (node, depth) = (new, place.depth)
-            while depth < patch.path.depth, case let child = node.child(patch.path.keys[depth]), child.exists { (node, depth) = (child, depth + 1) }
-            guard node.hasChildren, !node.priority.isNull, depth > place.depth || isOwnShown else { continue }
-            if let before = old?.node(at: patch.path.keys[place.depth..<depth]) {
-                guard before.hasChildren, !before.children.contains(where: { node.child($0.key).exists }) else { continue }
-            }
-            whole[Path(patch.path.keys[..<depth])] = node
-        }
-        if whole.isEmpty { return self }
-        if whole[place] != nil { return nil }
+        guard count > 1, contains(where: { $0.value.isNull }) else { return self }
+        let isAscending = indices.dropFirst().allSatisfy { self[$0 - 1].path < self[$0].path }
+        let patches = isAscending ? self : sorted { $0.path < $1.path }
         var kept: [(path: Path, value: Node)] = []
-        var sent: Set<Path> = []
-        for patch in self {
-            let above = (place.depth + 1..<patch.path.depth).lazy.map { Path(patch.path.keys[..<$0]) }.first { whole[$0] != nil }
-            if let above, let node = whole[above] {
-                if sent.insert(above).inserted { kept.append((above, node)) }
-            } else {
-                kept.append(patch)
+
+        /// - Returns: whether the patches remove anything, and whether the node has a child during all of them.
+        func visit(_ range: Range<Int>, _ node: Node, _ depth: Int) -> (removes: Bool, isNeverEmpty: Bool) {
+            let first = patches[range.lowerBound]
+            if first.path.depth == depth {
+                kept.append(first)
+                return (first.value.isNull, false)
             }
+            let start = kept.count
+            var (removes, isNeverEmpty, named) = (false, false, 0)
+            var rest = range
+            while !rest.isEmpty {
+                let key = patches[rest.lowerBound].path.keys[depth]
+                let end = rest.first { patches[$0].path.keys[depth] != key } ?? rest.upperBound
+                let child = node.child(key)
+                let found = visit(rest.lowerBound..<end, child, depth + 1)
+                removes = removes || found.removes
+                isNeverEmpty = isNeverEmpty || found.isNeverEmpty
+                if child.exists { named += 1 }
+                rest = end..<rest.upperBound
+            }
+            isNeverEmpty = isNeverEmpty || node.childCount > named
+            let isShown = depth > place.depth || isOwnShown
+            if removes, !isNeverEmpty, node.hasChildren, isShown, !isOneCommit || !node.priority.isNull {
+                kept.removeSubrange(start...)
+                kept.append((Path(first.path.keys[..<depth]), node))
+            }
+            return (removes, isNeverEmpty)
         }
-        return kept
+        _ = visit(patches.indices, node, place.depth)
+        return kept.first?.path.depth == place.depth ? nil : kept
     }
 }

@@ -1,7 +1,7 @@
 package import Commits
 public import JSONTree
 
-/// The change of one commit, for the observers of one place. Parts that are too large for the database queue are computed while encoding.
+/// What the observers of one view receive: the change of a commit, what they have missed, or all that it shows. Parts that are too large for the database queue are computed while encoding.
 public struct ViewChange: Sendable {
     /// The observed place.
     public let path: Path

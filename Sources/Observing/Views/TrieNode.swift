@@ -81,7 +81,7 @@ package final class TrieNode {
 
     /// Calls `body` with each affected view, and with the changes in the view's order. Views whose range is a single value are found by that value.
     /// O(orders + views without a single-value range + affected views)
-    /// - Parameter children: nil if the whole place was written, which affects all views.
+    /// - Parameter children: nil if the whole place was written, or too many to list: then all views are affected.
     package func views(concernedBy children: [ChildChange]?, _ body: (View, [PlacedChild]) -> Void) {
         if let whole { body(whole, []) }
         guard let children else {

@@ -297,7 +297,7 @@ final class RefusalWorld {
     }
 
     private func apply(_ writes: [TreeWrite]) {
-        for write in writes {
+        for write in writes.applied {
             switch (write.part, write.value.deferred.first?.value) {
             case (.priority, _): model.setPriority(write.value.node, at: write.path)
             case (.node, .increment(.int(let by))):

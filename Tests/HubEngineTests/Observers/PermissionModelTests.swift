@@ -180,8 +180,9 @@ import TestSupport
                 if one.contains(other) || other.contains(one) { break }
                 let (first, second) = (value(one.depth), value(other.depth))
                 hub.database.submit(.write([TreeWrite(one, WriteValue(first)), TreeWrite(other, WriteValue(second))]), from: .make())
-                truth.set(first, at: one)
-                truth.set(second, at: other)
+                for write in [TreeWrite(one, WriteValue(first)), TreeWrite(other, WriteValue(second))].applied {
+                    truth.set(write.value.node, at: write.path)
+                }
             case 9:
                 let (path, priority): (Path, Node) = (place(), Bool.random(using: &random) ? 1 : .null)
                 hub.database.submit(.write([TreeWrite(path, part: .priority, WriteValue(priority))]), from: .make())

@@ -110,4 +110,18 @@ import Testing
         let value = Node.object((0..<8).map { (Key("\($0)"), text) })
         #expect(hub.ask(.make(), .put("a", value)) == ["error 0 too_big"])
     }
+
+    /// A value of which `.drop` leaves nothing removes the node. Like other removals it comes last, so that the place is not empty in between.
+    @Test func placeWhoseChildrenAreReplaced_keepsItsPriority_whenADropRemovesOneOfThem() throws {
+        let node = try Node(json: #"{"p":{"b":1,".priority":2}}"#)
+        for members: KeyValuePairs<String, Node> in [["p/b": ["s": 1], "p/a": 5], ["p/a": 5, "p/b": ["s": 1]]] {
+            let rules = #"{"rules":{".read":true,".write":true,"p":{"b":{"s":{".drop":"true"}}}}}"#
+            let hub = EngineHarness(rules: try RuleSet(parsing: rules), root: node)
+            let watcher = Client.make()
+            _ = hub.ask(watcher, .observe("p", style: .patches(tag: nil), hash: ""))
+            #expect(hub.ask(.make(), .merge(members)) == ["ok 0"])
+            #expect(hub.take(watcher) == [#"d p {"a":5,".priority":2}"#])
+            #expect(hub.ask(.make(), .get("p")) == [#"value 0 {"a":5,".priority":2}"#])
+        }
+    }
 }

@@ -135,6 +135,9 @@ import TestSupport
             lines("k", ["k/p/c": 2, "k/p/a": .null, "k/p/b": .null, "k/p/d": 3], TreeQuery(limit: 9, viewFrom: .first)) == ["d k/p \(whole)"])
         #expect(
             lines("k", ["k/p/c": 2, "k/p/a": .null, "k/r/a": .null]) == [#"m k {"p/a":null,"p/c":2,"r/a":null}"#], "children stay")
+        #expect(
+            lines("", ["k/p/a": .null, "k/p/b/x": .null, "k/p/b/y": 1]) == [#"d k/p {"b":{"y":1},".priority":5}"#], "b may be empty in between")
+        #expect(lines("k/p", ["k/p/a": .null, "k/p/b/x": .null, "k/p/b/y": 1]) == [#"d k/p {"b":{"y":1},".priority":5}"#])
         #expect(lines("k", ["k/p/a": .null, "k/p/b": .null, "k/q/c": 1]) == [#"m k {"p/a":null,"p/b":null,"q/c":1}"#], "the node goes")
     }
 

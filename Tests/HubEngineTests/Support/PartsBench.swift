@@ -170,6 +170,15 @@ extension TreeWrite {
     init(_ place: String, _ value: Node) { self.init(Path(place.split(separator: "/").map { Key(String($0)) }), WriteValue(value)) }
 }
 
+extension [TreeWrite] {
+    /// In the order in which a merge applies them: it keeps a node's priority, also when all its children are replaced (contract check 87).
+    var applied: [TreeWrite] { filter { !$0.isRemoval } + filter(\.isRemoval) }
+}
+
+extension TreeWrite {
+    fileprivate var isRemoval: Bool { part == .node && value.node.isNull && value.deferred.isEmpty }
+}
+
 extension Observation {
     init(_ place: String, _ query: TreeQuery? = nil, style: ObserverStyle = .patches(tag: nil)) {
         self.init(path: Path(place.split(separator: "/").map { Key(String($0)) }), query: query, style: style)

@@ -133,7 +133,7 @@ import TestSupport
 
         private static func apply(_ writes: [TreeWrite], to root: Node) -> Node {
             var new = root
-            for write in writes {
+            for write in writes.applied {
                 switch (write.part, write.value.deferred.first?.value) {
                 case (.priority, _): new.setPriority(write.value.node, at: write.path)
                 case (.node, .increment(.int(let by))):

@@ -168,10 +168,11 @@ import Testing
         static let deep: KeyValuePairs<String, Node> = ["a/q/open": .null, "a/q/y": 5, "a/r": 6]
 
         static let all = [
-            EmptiedPlaceCase(before: ["open": 1, "x": 1], writes: flat, other: ("a/x", .null), after: ["y": 5, "z": 6]),
+            EmptiedPlaceCase(before: ["open": 1, "x": 1], writes: flat, other: ("a/x", .null), after: ["y": 5, "z": 6, ".priority": 2]),
             EmptiedPlaceCase(before: ["open": 1], writes: flat, other: ("a/x", 7), after: ["x": 7, "y": 5, "z": 6, ".priority": 2]),
             EmptiedPlaceCase(before: ["open": 1], writes: flat, other: ("a/y", 7), after: ["y": 5, "z": 6, ".priority": 2]),
-            EmptiedPlaceCase(before: ["q": ["open": 1, "x": 1]], writes: deep, other: ("a/q/x", .null), after: ["q": ["y": 5], "r": 6]),
+            EmptiedPlaceCase(
+                before: ["q": ["open": 1, "x": 1]], writes: deep, other: ("a/q/x", .null), after: ["q": ["y": 5], "r": 6, ".priority": 2]),
             EmptiedPlaceCase(
                 before: ["q": ["open": 1]], writes: deep, other: ("a/q/x", 7), after: ["q": ["x": 7, "y": 5], "r": 6, ".priority": 2]),
             // The place keeps the same children at first, or has so many others that some remain.
@@ -184,7 +185,7 @@ import Testing
         ]
     }
 
-    /// Between its removal and its first value the place may be empty for a moment, and so lose its priority.
+    /// All old children may go, some by the merge and some by another write. The place keeps its priority: values come before removals.
     @Test(arguments: EmptiedPlaceCase.all.indices) func placeThatIsEmptiedAndFilled_hasThePriorityThatTheLogGivesIt(index: Int) throws {
         let what = EmptiedPlaceCase.all[index]
         let root: Node = ["a": what.before.with(priority: 2)]
