@@ -68,7 +68,7 @@ import Testing
         #expect(try peer.get("/v") == #"ok {"a":1}"#)
     }
 
-    /// In whatever order the members of a merge, or the writes of onDisconnect, are applied, the node is not empty in between.
+    /// In whatever order the members of a merge stand, the node is not empty in between.
     @Test func checklist_087_mergeKeepsThePriority_ofANodeWhoseChildrenItReplaces() throws {
         for members in [#"{"a":null,"b":2}"#, #"{"b":2,"a":null}"#, #"{"b":2,"a/x":null}"#] {
             let peer = try peer()
