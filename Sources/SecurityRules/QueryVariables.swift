@@ -44,6 +44,14 @@ public struct QueryVariables: Sendable {
         self.conditions = conditions
     }
 
+    /// The variables as rules see them: equal start and end are one value, because the wire protocol cannot distinguish these.
+    public var asSeen: QueryVariables {
+        guard let startAt, startAt == endAt else { return self }
+        var seen = self
+        (seen.startAt, seen.endAt, seen.equalTo) = (nil, nil, startAt)
+        return seen
+    }
+
     /// The variables of a plain read and of every write.
     public static let none = QueryVariables()
     /// `none` at a fixed address, for evaluations.

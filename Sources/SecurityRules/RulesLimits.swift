@@ -24,6 +24,8 @@ public enum RulesLimits {
     /// Work for each node that `equals` or `hasAny` compares, and for each byte that `fold` changes.
     static let nodeWork = 16
     static let foldWork = 16
+    /// Work to look up a time zone whose name comes from data: the file of an unknown one is searched each time.
+    static let zoneWork = 4_096
 
     /// Most parts that function calls add to the rules of a file. A part is a name, a literal, an operation or a call.
     public static let functionParts = 262_144

@@ -27,8 +27,10 @@ final class CounterRecount: @unchecked Sendable {
     private var mustCountAgain = false
     /// When this count began, steady ms.
     private var beganAt: Int64 = 0
-    /// Counters of nodes created since the counted tree. Their commits have counted them already.
+    /// Counters that commits have counted since the counted tree.
     private var counted: Set<Path> = []
+    /// Changes of the others that keep the best of their members.
+    private var changes: [Path: CounterChange] = [:]
 
     /// Counters corrected in one turn, at most.
     private static let correctedAtOnce = 200
@@ -66,9 +68,12 @@ final class CounterRecount: @unchecked Sendable {
         derived.hold(.counters)
     }
 
-    /// A commit has counted the sets of new nodes.
+    /// A commit has counted some sets, and changed other counters.
     func commitCounted(_ found: Consequences) {
-        if isCounting { counted.formUnion(found.counted) }
+        if isCounting {
+            counted.formUnion(found.counted)
+            for (path, change) in found.changedCounters { changes[path, default: change].add(change) }
+        }
         if found.needsCounting { begin() }
     }
 
@@ -86,8 +91,8 @@ final class CounterRecount: @unchecked Sendable {
         if found.isEmpty {
             // As long as the number of nodes with counters, so it is released off the queue.
             context.release([found])
-            // Large new nodes that were added meanwhile get a count of their own.
-            derived.hold(.counters)
+            // Sets that became too large to count meanwhile get a count of their own.
+            if !mustCountAgain { derived.hold(.counters) }
             return end(mayWait: true)
         }
         if log.isRefusing {
@@ -102,7 +107,7 @@ final class CounterRecount: @unchecked Sendable {
         var next = min(most * 2, Self.correctedAtOnce)
         var writes: [TreeWrite] = []
         for correction in part where !counted.contains(correction.path) {
-            switch correction.outcome(in: content.root) {
+            switch correction.outcome(in: content.root, since: changes[correction.path]) {
             case .isRight: break
             case .write(let value): writes.append(TreeWrite(correction.path, WriteValue(value)))
             case .countAgain: mustCountAgain = true
@@ -123,8 +128,8 @@ final class CounterRecount: @unchecked Sendable {
 
     private func end(mayWait: Bool) {
         isCounting = false
-        if !counted.isEmpty { context.release([counted]) }
-        counted = []
+        if !counted.isEmpty || !changes.isEmpty { context.release([counted, changes]) }
+        (counted, changes) = ([], [:])
         context.meter.publish()
         guard isStale || mustCountAgain else { return }
         // Clients may trigger a count with each new node, so counting takes a fifth of the time at most.

@@ -40,8 +40,8 @@ struct ExplainRequest: Sendable {
             throw Fault(text: "Orders, bounds and limits belong to a \"query\" or a \"count\".")
         }
         switch place.kind {
-        case .read, .query: operation = .read(place.path, members.query)
-        case .count: operation = .count(place.path, members.query)
+        case .read, .query: operation = .read(place.path, members.query.asSeen)
+        case .count: operation = .count(place.path, members.query.asSeen)
         case .write:
             guard let value = members.value else { throw Fault(text: "A \"write\" has a \"value\"; null removes.") }
             operation = .write([TreeWrite(place.path, value)])

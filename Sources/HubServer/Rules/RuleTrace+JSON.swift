@@ -69,7 +69,8 @@ extension RuleTrace {
                 if i > 0 { writer.raw(",") }
                 writer.continued(rows)
             }
-            for (i, path) in (continuedRemovals?.places ?? []).enumerated() {
+            let removals = (continuedRemovals?.places ?? []) + (continuedRemovals?.targets ?? [])
+            for (i, path) in removals.enumerated() {
                 if writer.bytes.count > Self.jsonBytes {
                     isCut = true
                     break

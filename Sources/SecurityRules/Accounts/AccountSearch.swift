@@ -3,23 +3,29 @@ public import JSONTree
 /// A write that the deletion of an account causes.
 public struct AccountWrite: Sendable {
     public let path: Path
-    /// The value that replaces the account's id; nil removes the node.
-    public let replacement: Node?
-    /// The leaf that the search matched.
-    fileprivate let uid: Node
+    /// The value to write; null removes.
+    public let value: Node
+    /// The place at or below the node that held the account's id; nil if a key names it.
+    private let holder: Path?
+    private let uid: Node
 
     /// Removes a place.
-    public init(removing path: Path) { self.init(path, nil, .null) }
+    public init(removing path: Path) { (self.path, value, holder, uid) = (path, .null, nil, .null) }
 
-    fileprivate init(_ path: Path, _ replacement: Node?, _ uid: Node) { (self.path, self.replacement, self.uid) = (path, replacement, uid) }
-
-    /// The value to write; null removes.
-    public var value: Node { replacement ?? .null }
+    fileprivate init(_ path: Path, _ rule: AccountRule, _ uid: Node) {
+        (self.path, value, holder, self.uid) = (path, rule.replacement, rule.holder, uid)
+    }
 
     /// Whether the write still applies: other writes may have changed the node since the search. O(depth)
-    public func isDue(in root: Node) -> Bool {
-        let node = root.node(at: path)
-        return replacement == nil ? node.exists : !node.hasChildren && node.leaf == uid
+    public func isDue(in root: Node) -> Bool { root.node(at: path).belongs(to: uid, by: holder) }
+}
+
+extension Node {
+    /// Whether the node exists, and a place at or below it holds the id of an account.
+    fileprivate func belongs(to uid: Node, by holder: Path?) -> Bool {
+        guard let holder else { return exists }
+        let leaf = node(at: holder)
+        return !leaf.hasChildren && leaf.leaf == uid
     }
 }
 
@@ -76,8 +82,8 @@ public struct AccountSearch: Sendable {
     ) {
         guard found.count < most, node.exists, place >= 0 else { return }
         guard keys.count < rule.segments.count else {
-            guard behind == nil, rule.replacement == nil || !node.hasChildren && node.leaf == uid else { return }
-            return found.append(AccountWrite(Path(keys), rule.replacement, uid))
+            guard behind == nil, node.belongs(to: uid, by: rule.holder) else { return }
+            return found.append(AccountWrite(Path(keys), rule, uid))
         }
         let here = program.tables.places[Int(place)]
         func descend(_ key: Key, _ child: Node) {

@@ -200,7 +200,7 @@ private struct RuleCasesReader {
             default: throw LocatedError(offset: member.value.offset, message: "'\(member.name.value)' cannot be that.")
             }
         }
-        return query
+        return query.asSeen
     }
 
     private func leaf(_ json: LocatedJSON) throws(LocatedError) -> Node {

@@ -45,14 +45,17 @@ extension Checker {
         }
     }
 
-    /// `dayOf(ms, 'Europe/Athens')`: the time zone must be a constant, resolved at compile time.
+    /// `dayOf(ms, 'Europe/Athens')`: a constant time zone is resolved at compile time, one from data when it is evaluated.
     private func dayOf(_ arguments: [Expression], _ span: Span) throws(ExpressionError) -> Checked {
         guard arguments.count == 2 else { throw ExpressionError(at: span, message: "dayOf() expects a time in ms and a time zone.") }
         let time = try check(arguments[0])
         guard time.type.isNumeric else { throw ExpressionError(at: arguments[0].span, message: "dayOf() expects a time in ms.") }
         let zone = try check(arguments[1])
-        guard case .value(let term, .string) = zone, case .constant(.string(let name)) = term.folded.kind else {
+        guard case .value(let term, let type) = zone, type.isTextual else {
             throw ExpressionError(at: arguments[1].span, message: "dayOf() expects a time zone such as 'Europe/Athens'.")
+        }
+        guard case .constant(.string(let name)) = term.folded.kind else {
+            return .value(Term(kind: .dayIn(time.term(at: arguments[0].span), term), span: span), .string)
         }
         guard let table = TimeZoneTable.named(name.string) else {
             throw ExpressionError(at: arguments[1].span, message: "Time zone '\(name.string)' is not known on this machine.")

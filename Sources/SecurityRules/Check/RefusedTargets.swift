@@ -195,7 +195,7 @@ extension RulesLinter {
             let row = PartialValue(inbox.value, scope, functions)
             refused(inbox.to.quote, "The row", "every write of its node", targets.refusal(at: to.steps, row))
         }
-        for text in node.removes {
+        for text in node.removes.flatMap(\.to) {
             guard let template = try? PathTemplate(text.value, captures: captures) else { continue }
             guard let refusal = targets.refusal(at: template.steps, .nothing) else { continue }
             refused(text.quote, "Where something else remains beside it, this removal", "that of the node", refusal)

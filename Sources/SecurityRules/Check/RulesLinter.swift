@@ -12,6 +12,7 @@ extension RuleSet {
         var linter = RulesLinter(text: text)
         var faults: [LocatedError] = []
         linter.functions.add(reader.functions, text, &faults)
+        linter.findWrittenByHub(root, [], [:])
         linter.visit(root, LintScope())
         linter.functionsWithoutCalls()
         var targets = RefusedTargets(root: root, functions: linter.functions)
@@ -23,6 +24,7 @@ extension RuleSet {
 /// The context that a rule node inherits from those above it.
 private struct LintScope {
     var depth = 0
+    var steps: [RefusedTargets.Step] = []
     var captures: [String: Int] = [:]
     var hasWrite = false
     /// Kinds that an ancestor grants to all clients.
@@ -37,6 +39,8 @@ struct RulesLinter {
     let functions = Functions()
     /// Offsets of comparisons already reported, so that a function's are reported once.
     private var reportedComparisons: Set<String> = []
+    /// The places that consequences write.
+    private var writtenByHub: [[RefusedTargets.Step]] = []
     /// Whether the place of the current rule has a `.geoIndex`.
     private var hasGeoIndex = false
 
@@ -59,13 +63,17 @@ struct RulesLinter {
             let compiler = CopyCompiler(depth: above.depth, captures: above.captures, functions: functions)
             guard let rule = try? compiler.compile(copy, &builder) else { continue }
             let own = above.captures.sorted { $0.value < $1.value }
-            if let missing = own.first(where: { !rule.to.uses($0.value) })?.key {
+            if !rule.to.hasGeneratedKey, let missing = own.first(where: { !rule.to.uses($0.value) })?.key {
                 warn(copy.to.quote, "Copies of two nodes can have one place, and overwrite each other: it does not have \(missing).")
             }
         }
         for inbox in node.inboxes {
             var builder = ProgramBuilder()
             _ = try? InboxCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(inbox, number: 0, &builder)
+        }
+        for removal in node.removes { if let condition = removal.condition { visit(condition, above) } }
+        for text in Self.askedAsHub(node) where Self.mentionsAuth(text) {
+            warn(text.quote, "'auth' is the hub here, whoever writes: auth.uid is null. Let the node hold who wrote it.")
         }
         for expiry in node.expiries {
             var builder = ProgramBuilder()
@@ -76,7 +84,7 @@ struct RulesLinter {
         indexes(node)
         counts(node)
         if let rate = node.rate { self.rate(rate, node, &here) }
-        if let validate = node.rules[.validate], !here.hasWrite, !Self.hasWrite(below: node) {
+        if let validate = node.rules[.validate], !here.hasWrite, !Self.hasWrite(below: node), !isWrittenByHub(here.steps) {
             warn(validate.offset, ".validate never runs: no .write above, at or below this place grants a write.")
         }
         here.depth += 1
@@ -85,9 +93,33 @@ struct RulesLinter {
             if child.node.isEmpty, Self.accessNames.contains(child.key) {
                 warn(child.node.offset, "'\(child.key)' is a child of this name: did you mean '.\(child.key)'?")
             }
-            visit(child.node, here)
+            var inner = here
+            inner.steps.append(.key(child.key))
+            visit(child.node, inner)
         }
         if let (name, child) = node.wildcard { wildcard(name, child, here) }
+    }
+
+    /// Collects the places that consequences write: there a `.validate` is evaluated although no client may write.
+    fileprivate mutating func findWrittenByHub(_ node: SourceNode, _ steps: [RefusedTargets.Step], _ captures: [String: Int]) {
+        writtenByHub += node.counts.map { steps + [.key($0.name)] }
+        for text in node.copies.map(\.to) + node.inboxes.map(\.to) {
+            if let to = try? PathTemplate(text.value, captures: captures) { writtenByHub.append(to.steps) }
+        }
+        for log in node.expiries.compactMap(\.log) {
+            if let to = try? PathTemplate(log.value, captures: captures) { writtenByHub.append(to.steps + [.any]) }
+        }
+        for child in node.children { findWrittenByHub(child.node, steps + [.key(child.key)], captures) }
+        guard let (name, child) = node.wildcard else { return }
+        findWrittenByHub(child, steps + [.any], captures.merging([name.value: steps.count + 1]) { $1 })
+    }
+
+    private func isWrittenByHub(_ steps: [RefusedTargets.Step]) -> Bool {
+        writtenByHub.contains { written in
+            zip(written, steps).allSatisfy { a, b in
+                if case .key(let a) = a, case .key(let b) = b { a == b } else { true }
+            }
+        }
     }
 
     /// Checks the system writes of a node and of all nodes below it.
@@ -105,6 +137,7 @@ struct RulesLinter {
     private mutating func wildcard(_ name: LocatedString, _ child: SourceNode, _ above: LintScope) {
         var inner = above
         inner.captures[name.value] = above.depth
+        inner.steps.append(.wildcard)
         visit(child, inner)
     }
 
@@ -144,6 +177,20 @@ struct RulesLinter {
             if above.depth == 0 { warn(rule.offset, "\(kind.rawValue) at the root hands out everything to everybody, signed in or not.") }
             here.granted.insert(kind)
         }
+    }
+
+    /// The expressions of a node's consequences that are evaluated as the hub.
+    private static func askedAsHub(_ node: SourceNode) -> [LocatedString] {
+        let inboxes = node.inboxes.flatMap { inbox in
+            [inbox.condition, inbox.changes].compactMap { $0 } + (inbox.members ?? []) + inbox.not + inbox.value.texts
+        }
+        return node.removes.compactMap(\.condition) + node.copies.compactMap(\.condition) + inboxes
+    }
+
+    private static func mentionsAuth(_ text: LocatedString) -> Bool {
+        var found = false
+        try? ExpressionParser.parse(text.value).forEach { if case .variable("auth") = $0.kind { found = true } }
+        return found
     }
 
     /// Checks an expression that is not an access rule.

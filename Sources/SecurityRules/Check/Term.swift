@@ -53,6 +53,8 @@ struct Term {
         case matches(Term, Regex)
         case fold(Term)
         case dayOf(Term, TimeZoneTable)
+        /// The same, with the name of a zone from data.
+        case dayIn(Term, Term)
         case dayNumber(Term)
 
         /// The body of a function, replacing its call.
@@ -67,7 +69,8 @@ struct Term {
         case .not(let a), .negate(let a), .property(let a, _), .length(let a), .recase(let a, _), .matches(let a, _), .fold(let a),
             .dayOf(let a, _), .dayNumber(let a), .call(let a):
             a.forEach(body)
-        case .comparison(_, let a, let b), .arithmetic(_, let a, let b), .propertyIndex(let a, let b), .stringTest(_, let a, let b):
+        case .comparison(_, let a, let b), .arithmetic(_, let a, let b), .propertyIndex(let a, let b), .stringTest(_, let a, let b),
+            .dayIn(let a, let b):
             for part in [a, b] { part.forEach(body) }
         case .conditional(let a, let b, let c), .replace(let a, let b, let c): for part in [a, b, c] { part.forEach(body) }
         case .all(let parts), .any(let parts): for part in parts { part.forEach(body) }
@@ -89,7 +92,7 @@ struct Term {
     /// Whether its only possible type is a string.
     var isString: Bool {
         switch kind {
-        case .constant(.string), .capture, .replace, .recase, .fold, .dayOf: true
+        case .constant(.string), .capture, .replace, .recase, .fold, .dayOf, .dayIn: true
         case .call(let body): body.isString
         case .arithmetic(.add, let a, let b): a.isString || b.isString
         case .conditional(_, let a, let b): a.isString && b.isString

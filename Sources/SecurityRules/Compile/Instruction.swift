@@ -65,6 +65,8 @@ enum Operation: UInt8 {
     case fold, dayNumber
     /// value a, time zone b.
     case dayOf
+    /// value a, name of a time zone b.
+    case dayIn
 
     // Yield any of the three.
     /// boolean a, then b or c.

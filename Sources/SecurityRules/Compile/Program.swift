@@ -136,13 +136,15 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Whether the node or one below it has: a `.validate`; a `.drop`; a `.default`; a `.removes`; `.counts`; a `.copy` or an `.inbox`; a
-    /// `.rate`; an `.expire`.
+    /// Whether the node or one below it has: a `.validate`; a `.drop`; a `.default`; a `.removes`, one that applies on a change; `.counts`,
+    /// one that creates its node; a `.copy` or an `.inbox`; a `.rate`; an `.expire`.
     var validates = false
     var drops = false
     var defaults = false
     var removes = false
+    var removesOnChange = false
     var counts = false
+    var createsNodes = false
     var copies = false
     var rates = false
     var expires = false
@@ -183,11 +185,17 @@ struct Literal {
     var place: Int32
 }
 
-/// The value that a `.default` puts at its place.
-enum DefaultValue: Sendable {
-    /// The first instruction of its expression.
-    case expression(Int32)
-    case node(Node)
+/// The `.default` of a place.
+struct DefaultRule: Sendable {
+    enum Value: Sendable {
+        /// The first instruction of its expression.
+        case expression(Int32)
+        case node(Node)
+    }
+
+    let value: Value
+    /// Whether the place has this value after every write at or below its parent, whatever is sent.
+    let isKept: Bool
 }
 
 /// Data off the hot path: the texts of the file, for traces and indexes.
@@ -207,9 +215,9 @@ struct PlaceDetails: Sendable {
     var messages: [RuleKind: String] = [:]
     /// The first instruction of the `.drop`; -1 for none.
     var drop: Int32 = -1
-    var defaultValue: DefaultValue?
-    /// The places removed with the node.
-    var removes: [PathTemplate] = []
+    var defaultRule: DefaultRule?
+    /// What is removed with the node, or when it changes.
+    var removes: [RemovalRule] = []
     var copies: [CopyRule] = []
     /// The inbox rows that follow from the node.
     var inboxes: [InboxRule] = []

@@ -29,9 +29,9 @@ extension ProgramBuilder {
     }
 
     mutating func setDrop(_ instruction: Int32, at place: Int32) { details[Int(place)].drop = instruction }
-    mutating func setDefault(_ value: DefaultValue, at place: Int32) { details[Int(place)].defaultValue = value }
+    mutating func setDefault(_ rule: DefaultRule, at place: Int32) { details[Int(place)].defaultRule = rule }
 
-    mutating func setRemoves(_ templates: [PathTemplate], at place: Int32) { details[Int(place)].removes = templates }
+    mutating func addRemoval(_ removal: RemovalRule, at place: Int32) { details[Int(place)].removes.append(removal) }
 
     mutating func setRate(_ rate: WriteRate?, at place: Int32) { details[Int(place)].rate = rate }
 
@@ -80,10 +80,12 @@ extension ProgramBuilder {
         literals.append(contentsOf: sorted)
         let below = (children.map(\.1) + [wildcard]).filter { $0 >= 0 }.map { places[Int($0)] }
         place.validates = place.validate >= 0 || below.contains { $0.validates }
-        place.drops = details[Int(number)].drop >= 0 || below.contains { $0.drops }
-        place.defaults = details[Int(number)].defaultValue != nil || below.contains { $0.defaults }
+        place.drops = details[Int(number)].drop >= 0 || details[Int(number)].defaultRule?.isKept == true || below.contains { $0.drops }
+        place.defaults = details[Int(number)].defaultRule != nil || below.contains { $0.defaults }
         place.removes = !details[Int(number)].removes.isEmpty || below.contains { $0.removes }
+        place.removesOnChange = details[Int(number)].removes.contains { $0.event == .change } || below.contains { $0.removesOnChange }
         place.counts = !details[Int(number)].counts.isEmpty || below.contains { $0.counts }
+        place.createsNodes = details[Int(number)].counts.contains { counters[$0].creates } || below.contains { $0.createsNodes }
         place.copies = !details[Int(number)].copies.isEmpty || !details[Int(number)].inboxes.isEmpty || below.contains { $0.copies }
         place.rates = details[Int(number)].rate != nil || below.contains { $0.rates }
         place.ends = !details[Int(number)].expires.isEmpty
@@ -92,7 +94,7 @@ extension ProgramBuilder {
         if place.validate >= 0 { place.validity = reaches[Int(place.validate)] }
         for below in below { place.validity.add(below.validity) }
         places[Int(number)] = place
-        details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
+        details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultRule != nil }.map { (key: $0.0, place: $0.1) }
     }
 
     /// Adds the only node of rules that allow everything or nothing.

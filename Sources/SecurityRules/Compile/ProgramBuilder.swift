@@ -66,7 +66,7 @@ struct ProgramBuilder {
             return true
         case .not, .equalConstant, .notEqualConstant, .matches, .property, .negate, .length, .recase, .fold, .dayNumber, .dayOf, .call:
             return reads(instruction.a)
-        case .and, .or, .compare, .stringTest, .propertyIndex, .arithmetic: return reads(instruction.a) || reads(instruction.b)
+        case .and, .or, .compare, .stringTest, .propertyIndex, .arithmetic, .dayIn: return reads(instruction.a) || reads(instruction.b)
         case .replace, .conditional: return reads(instruction.a) || reads(instruction.b) || reads(instruction.c)
         }
     }
@@ -145,6 +145,7 @@ struct ProgramBuilder {
         case .dayOf(let time, let zone):
             zones.append(zone)
             return emit(.dayOf, lower(time), Int32(zones.count - 1))
+        case .dayIn(let time, let zone): return emit(.dayIn, lower(time), lower(zone))
         case .call(let body): return emit(.call, lower(body))
         }
     }

@@ -50,7 +50,7 @@ extension ProgramBuilder {
         case .not, .equalConstant, .notEqualConstant, .matches, .property, .negate, .length, .recase, .fold, .dayNumber, .dayOf, .call,
             .exists, .hasChildren, .isKind, .val, .childCount, .priority, .opaque:
             add(instruction.a)
-        case .and, .or, .compare, .stringTest, .propertyIndex, .arithmetic, .equals, .sharesKey, .valOr:
+        case .and, .or, .compare, .stringTest, .propertyIndex, .arithmetic, .dayIn, .equals, .sharesKey, .valOr:
             add(instruction.a, instruction.b)
         case .replace, .conditional: add(instruction.a, instruction.b, instruction.c)
         }

@@ -14,7 +14,7 @@ struct CopyCompiler {
             var each: PathTemplate?
             if let source = copy.each {
                 text = source
-                let template = try PathTemplate(source.value, captures: captures)
+                let template = try PathTemplate(source.value, captures: captures).refusingGeneratedKeys()
                 for case .every(let name?) in template.segments { all[name] = depth + 1 + all.count - captures.count }
                 guard depth + all.count - captures.count <= Path.maxDepth else {
                     throw ExpressionError(offset: 0, message: "Too many wildcards for so deep a place.")
@@ -49,6 +49,8 @@ struct CopyCompiler {
             case .key(let key): .constant(.string(key.string))
             case .capture(let depth): .capture(depth: depth)
             case .every(let name): .capture(depth: captures[name ?? ""] ?? 1)
+            // `each` has none.
+            case .generated(let name): .constant(.string(name))
             case .value(let path):
                 .val(path.keys.reduce(SnapshotTerm.newData) { parent, key in
                     .child(parent, Term(kind: .constant(.string(key.string)), span: .none))
@@ -60,6 +62,7 @@ struct CopyCompiler {
 }
 
 extension PathTemplate {
+    /// Whether places of different keys at a wildcard differ.
     func uses(_ depth: Int) -> Bool { segments.contains { if case .capture(depth) = $0 { true } else { false } } }
     fileprivate var hasStar: Bool { segments.contains { if case .every(nil) = $0 { true } else { false } } }
 }

@@ -4,35 +4,49 @@ import JSONTree
 struct SourceCounter {
     let name: Key
     let text: LocatedString
+    /// Whether it creates its node: `{"value": …, "creates": true}`.
+    var creates = false
 }
 
-/// The parts of a counter's text.
+/// The parts of a counter's text: `sum(meals/$u, each.child('calories').val(), each.child('day').val() == $day)`.
 private struct CounterText {
+    /// A part, and the offset of its first byte in the text.
+    typealias Part = (text: String, offset: Int)
+
     let operation: Counter.Operation
-    let set: Substring
-    /// The offset of the set's first byte in the text.
-    let setOffset: Int
-    let filter: Substring?
-    let filterOffset: Int
+    let set: Part
+    /// The value and the condition.
+    let more: [Part]
 
     init?(_ text: String) {
         guard let open = text.firstIndex(of: "("), let close = text.lastIndex(of: ")"), open < close,
-            text[text.index(after: close)...].allSatisfy(\.isWhitespace)
+            text[text.index(after: close)...].allSatisfy(\.isWhitespace),
+            let operation = Counter.Operation(rawValue: text[..<open].filter { !$0.isWhitespace })
         else { return nil }
-        switch text[..<open].filter({ !$0.isWhitespace }) {
-        case "count": operation = .count
-        case "sum": operation = .sum
-        default: return nil
-        }
+        self.operation = operation
         let inner = text[text.index(after: open)..<close]
-        let comma = inner.firstIndex(of: ",")
-        var set = inner[..<(comma ?? inner.endIndex)]
-        while set.first?.isWhitespace == true { set.removeFirst() }
-        while set.last?.isWhitespace == true { set.removeLast() }
-        self.set = set
-        setOffset = text.utf8.distance(from: text.startIndex, to: set.startIndex)
-        filter = comma.map { inner[inner.index(after: $0)...] }
-        filterOffset = filter.map { text.utf8.distance(from: text.startIndex, to: $0.startIndex) } ?? 0
+        let takesValue = operation != .count && operation != .any
+        var parts: [Substring] = []
+        var (start, depth, quote) = (inner.startIndex, 0, Character?.none)
+        for i in inner.indices {
+            switch inner[i] {
+            case let character where quote != nil: if character == quote { quote = nil }
+            case "'", "\"": quote = inner[i]
+            case "(", "[": depth += 1
+            case ")", "]": depth -= 1
+            // What follows the place of a count is its condition, as a whole.
+            case "," where depth == 0 && (parts.isEmpty || takesValue):
+                parts.append(inner[start..<i])
+                start = inner.index(after: i)
+            default: break
+            }
+        }
+        parts.append(inner[start...])
+        guard parts.count <= (takesValue ? 3 : 2) else { return nil }
+        while parts[0].first?.isWhitespace == true { parts[0].removeFirst() }
+        while parts[0].last?.isWhitespace == true { parts[0].removeLast() }
+        let all = parts.map { part -> Part in (String(part), text.utf8.distance(from: text.startIndex, to: part.startIndex)) }
+        (set, more) = (all[0], Array(all.dropFirst()))
     }
 }
 
@@ -49,10 +63,11 @@ struct CounterCompiler {
 
     func compile(_ counter: SourceCounter, _ builder: inout ProgramBuilder) throws(ExpressionError) -> Counter {
         guard let text = CounterText(counter.text.value) else {
-            throw ExpressionError(offset: 0, message: "A counter is 'count(place)' or 'sum(place)', with a condition if needed: "
-                + "'count(votes/$e, each.val() > 0)'.")
+            throw ExpressionError(offset: 0, message: "A counter is 'count(place)', 'sum(place)', 'max(place)', 'min(place)' or "
+                + "'any(place)', with a value and a condition if needed: 'count(votes/$e, each.val() > 0)', "
+                + "'sum(meals/$u, each.child('calories').val())'.")
         }
-        let set = try self.set(text)
+        let set = try self.set(text.set)
         // Wildcards by their depth in the set's place; the condition must determine the others.
         var inSet: [Int: Int] = [:]
         for (i, segment) in set.enumerated() { if case .capture(let depth) = segment { inSet[depth] = i } }
@@ -61,12 +76,18 @@ struct CounterCompiler {
         for (name, depth) in captures { scope.captures[name] = inSet[depth].map { $0 + 1 } ?? Self.unbound + depth }
         let missing = captures.filter { inSet[$0.value] == nil }.keys.sorted()
 
+        let (value, filter) = try self.parts(text, scope)
         var conditions: [Expression] = []
-        if let filter = text.filter {
+        if let filter { if case .all(let parts) = filter.expression.kind { conditions = parts } else { conditions = [filter.expression] } }
+        var amount: Int32 = -1
+        if let value {
             do throws(ExpressionError) {
-                let parsed = try ExpressionParser.parse(String(filter))
-                if case .all(let parts) = parsed.kind { conditions = parts } else { conditions = [parsed] }
-            } catch { throw moved(error, text) }
+                if mentions(value.expression, missing) {
+                    throw ExpressionError(at: value.expression.span, message: "A wildcard that is not in the counted place stands in one == only.")
+                }
+                let checked = try Checker.value(value.expression, scope: scope, functions: functions)
+                amount = builder.lower(checked, depth: set.count + 1)
+            } catch { throw moved(error, value.offset) }
         }
         var values: [Int: Int32] = [:]
         do throws(ExpressionError) {
@@ -82,33 +103,54 @@ struct CounterCompiler {
                     offset: 0, message: "'\(name)' is to be in the counted place, or compared with == in the condition: "
                         + "'count(posts, each.child('user').val() == \(name))'.")
             }
-            if let condition = conditions.first(where: { mentions($0, missing) }) {
-                throw ExpressionError(at: condition.span, message: "A wildcard that is not in the counted place stands in one == only.")
+            if let other = conditions.first(where: { mentions($0, missing) }) {
+                throw ExpressionError(at: other.span, message: "A wildcard that is not in the counted place stands in one == only.")
             }
-            var filter: Int32 = -1
+            var condition: Int32 = -1
             if let first = conditions.first {
                 let height = conditions.map(\.height).max() ?? 0
                 let all = conditions.count == 1 ? first : Expression(kind: .all(conditions), span: first.span, height: height + 1)
-                filter = builder.lower(try Checker.rule(all, scope: scope, functions: functions), depth: set.count + 1)
+                condition = builder.lower(try Checker.rule(all, scope: scope, functions: functions), depth: set.count + 1)
             }
             let node: [Counter.Source] = pattern.keys.enumerated().map { i, key in
                 guard key.string.hasPrefix("$") else { return .key(key) }
                 return inSet[i + 1].map { .set($0) } ?? .value(values[i + 1] ?? -1)
             }
-            return Counter(operation: text.operation, place: place, name: counter.name, set: set, node: node, filter: filter)
-        } catch { throw moved(error, text) }
+            return Counter(
+                operation: text.operation, place: place, name: counter.name, set: set, node: node, value: amount, filter: condition,
+                creates: counter.creates)
+        } catch { throw moved(error, filter?.offset ?? 0) }
     }
 
-    private func set(_ text: CounterText) throws(ExpressionError) -> [Counter.Segment] {
+    /// An expression, and the offset of its text.
+    private typealias Part = (expression: Expression, offset: Int)
+
+    /// The value and the condition. One alone is the condition if it yields a boolean.
+    private func parts(_ text: CounterText, _ scope: Scope) throws(ExpressionError) -> (value: Part?, filter: Part?) {
+        var parts: [Part] = []
+        for (text, offset) in text.more {
+            do throws(ExpressionError) { parts.append((try ExpressionParser.parse(text), offset)) } catch { throw moved(error, offset) }
+        }
+        guard let first = parts.first else { return (nil, nil) }
+        if parts.count == 2 { return (first, parts[1]) }
         do throws(ExpressionError) {
-            let template = try PathTemplate(String(text.set), captures: captures)
+            let checked = try Checker(scope: scope, functions: functions).check(first.expression)
+            let isCondition = text.operation == .count || text.operation == .any || checked.type == .boolean
+            return isCondition ? (nil, first) : (first, nil)
+        } catch { throw moved(error, first.offset) }
+    }
+
+    private func set(_ text: CounterText.Part) throws(ExpressionError) -> [Counter.Segment] {
+        do throws(ExpressionError) {
+            let template = try PathTemplate(text.text, captures: captures)
             var segments: [Counter.Segment] = []
             for segment in template.segments {
                 switch segment {
                 case .key(let key): segments.append(.key(key))
                 case .capture(let depth): segments.append(.capture(depth: depth))
-                case .every, .value:
-                    throw ExpressionError(offset: 0, message: "The counted place has keys, and wildcards of the node's own place.")
+                case .every(nil): segments.append(.every)
+                case .every, .value, .generated:
+                    throw ExpressionError(offset: 0, message: "The counted place has keys, wildcards of the node's own place, and *.")
                 }
             }
             guard segments.count < Path.maxDepth else {
@@ -116,16 +158,14 @@ struct CounterCompiler {
             }
             return segments
         } catch {
-            var moved = ExpressionError(offset: error.offset + text.setOffset, message: error.message)
-            moved.hint = error.hint
-            throw moved
+            throw moved(error, text.offset)
         }
     }
 
-    /// The fault, with its offset moved to the whole text.
-    private func moved(_ error: ExpressionError, _ text: CounterText) -> ExpressionError {
+    /// The fault, with its offset in a part moved to the whole text.
+    private func moved(_ error: ExpressionError, _ offset: Int) -> ExpressionError {
         guard error.function < 0 else { return error }
-        var moved = ExpressionError(offset: error.offset + text.filterOffset, message: error.message)
+        var moved = ExpressionError(offset: error.offset + offset, message: error.message)
         moved.hint = error.hint
         return moved
     }

@@ -76,11 +76,13 @@ struct RulesCompiler {
 
     /// Refuses two inboxes with rows at one place: the second row would overwrite the first, or lie inside it.
     private mutating func checkInboxOverlap() {
-        let places = builder.details.flatMap(\.inboxes).map(\.to)
+        let places = builder.details.enumerated().flatMap { node, details in details.inboxes.map { (to: $0.to, node: node) } }
         for (i, place) in places.enumerated() {
-            guard let other = places[..<i].firstIndex(where: { $0.mayMeet(place) }) else { continue }
+            let other = places[..<i].firstIndex { $0.to.mayMeet(place.to, isSameNode: $0.node == place.node) }
+            guard let other else { continue }
             let (line, column) = text.position(at: inboxTexts[other].quote)
-            let message = "A row can be at the place of one of the inbox at \(line):\(column), and would overwrite it."
+            var message = "A row can be at the place of one of the inbox at \(line):\(column), and would overwrite it."
+            if place.to.hasGeneratedKey { message += " Rows of one node need names: '+created' and '+closed'." }
             errors.append(LocatedError(offset: inboxTexts[i].quote, message: message))
         }
     }
@@ -97,10 +99,16 @@ struct RulesCompiler {
         }
         let scope = Scope(kind: .write, captures: captures)
         if let drop = node.drop { builder.setDrop(compile(drop, scope, depth), at: number) }
-        if let value = node.defaultValue { builder.setDefault(compile(value, scope, depth), at: number) }
+        if let value = node.defaultValue {
+            builder.setDefault(DefaultRule(value: compile(value, scope, depth), isKept: value.isKept), at: number)
+        }
         if let account = node.account { add(account, pattern, captures) }
         builder.setRate(node.rate?.rate, at: number)
-        builder.setRemoves(node.removes.compactMap { template($0, captures) }, at: number)
+        for removal in node.removes {
+            do throws(TextFault) {
+                builder.addRemoval(try RemovalCompiler(depth: depth, captures: captures, functions: functions).compile(removal, &builder), at: number)
+            } catch { addConsequence(error.error, of: error.text) }
+        }
         let compiler = CounterCompiler(place: number, pattern: pattern, captures: captures, functions: functions)
         for counter in node.counts {
             do throws(ExpressionError) {
@@ -157,13 +165,6 @@ struct RulesCompiler {
         builder.accounts += account.rules(at: pattern, captures: captures)
     }
 
-    private mutating func template(_ text: LocatedString, _ captures: [String: Int]) -> PathTemplate? {
-        do throws(ExpressionError) { return try PathTemplate(text.value, captures: captures) } catch {
-            addConsequence(error, of: text)
-            return nil
-        }
-    }
-
     /// Records a fault in a consequence: the access rules stay in force without it.
     private mutating func addConsequence(_ error: ExpressionError, of text: LocatedString) {
         let known = errors.count
@@ -173,7 +174,7 @@ struct RulesCompiler {
         errors.removeSubrange(known...)
     }
 
-    private mutating func compile(_ value: SourceDefault, _ scope: Scope, _ depth: Int) -> DefaultValue {
+    private mutating func compile(_ value: SourceDefault, _ scope: Scope, _ depth: Int) -> DefaultRule.Value {
         switch value.value {
         case .node(let node): return .node(node)
         case .expression(let string):

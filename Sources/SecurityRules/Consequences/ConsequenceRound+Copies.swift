@@ -168,8 +168,13 @@ extension ConsequenceRound {
         guard let number = copy.number, let index, let written = result.written else {
             return try expand(copy.to, 0, of: node, place, .copy, result.tree, .root, &targets)
         }
-        var bound: [Key] = []
-        for case .capture(let depth) in copy.to.segments where depth <= copy.nodeDepth { bound.append(keys[depth - 1]) }
+        let bound = copy.to.segments.compactMap { segment -> Key? in
+            switch segment {
+            case .capture(let depth) where depth <= copy.nodeDepth: keys[depth - 1]
+            case .generated(let name): GeneratedKey.of(keys, name)
+            default: nil
+            }
+        }
         try chargeKeys(index.count(of: number, bound) + written.count(of: number, bound), place, .copy)
         let known = Set(index.places(of: number, bound) + written.places(of: number, bound))
         for path in known.sorted() where result.tree.node(at: path).exists {
@@ -191,6 +196,7 @@ extension ConsequenceRound {
             case .key(let known): if key != known { return false }
             case .capture(let depth): if depth <= keys.count, keys[depth - 1] != key { return false }
             case .value(let field): if try self.key(node.node(at: field), place, .copy) != key { return false }
+            case .generated(let name): if GeneratedKey.of(keys, name) != key { return false }
             case .every: break
             }
         }
@@ -217,6 +223,8 @@ extension ConsequenceRound {
         case .value(let field):
             guard let key = try key(node.node(at: field), place, .copy) else { return }
             try bind(template, i + 1, place, node, tree.child(key), bound, &found)
+        // `each` has none.
+        case .generated: return
         }
     }
 
@@ -239,6 +247,7 @@ extension ConsequenceRound {
             case .value(let field):
                 guard let key = try key(node.node(at: field), place, kind) else { return nil }
                 found.parts.append(.key(key))
+            case .generated(let name): found.parts.append(.key(GeneratedKey.of(keys, name)))
             case .every: return nil
             }
         }

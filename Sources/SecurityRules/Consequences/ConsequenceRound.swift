@@ -14,7 +14,7 @@ struct ConsequenceRound {
     let program: Program
     /// The trees before and after the writes.
     let before: Node
-    let after: Node
+    var after: Node
     /// The consequences of all rounds so far.
     var result: Consequences
     let limits: ConsequenceLimits
@@ -37,6 +37,8 @@ struct ConsequenceRound {
     /// The changes of counters, and their places in the order they were found.
     var countings: [Path: Counting] = [:]
     var order: [Path] = []
+    /// The nodes that counters create, among those processed, with their rule nodes.
+    var created: [Path: Int32] = [:]
 
     /// Nodes whose copies were already processed.
     var seenSources: Set<Path> = []
@@ -64,7 +66,8 @@ struct ConsequenceRound {
 
     mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
         if isFirst { try chargeSteps(locations.count, 0, program.counters.isEmpty ? program.copies ? .copy : .removes : .counts) }
-        for location in locations where !isLater(location) { try removals(at: location) }
+        if tables.places[0].createsNodes, !processesRemovalsOnly, !isFirst || author != .hub { try restoreCounters(locations.filter { !isLater($0) }) }
+        for location in locations { try removals(at: location) }
         if !program.counters.isEmpty, !processesRemovalsOnly { try count(locations.filter { !isLater($0) }) }
         if program.copies { try copy(locations) }
     }
@@ -77,27 +80,34 @@ struct ConsequenceRound {
 
     // MARK: Removals
 
-    /// Processes the removal of the location, of ancestors that it leaves empty, and of everything below it.
+    /// Processes the `.removes` of the nodes at the location, above it and below it.
     private mutating func removals(at location: Path) throws(ConsequenceFault) {
         keys = []
+        let isLater = isLater(location)
         var place: Int32 = 0
         var (was, isNow) = (before, after)
         for (level, key) in location.keys.enumerated() {
-            guard tables.places[Int(place)].removes, was.exists else { return }
-            if isNow.isNull, level > 0 { try removed(place, was) }
+            guard mayRemove(place, was, isNow) else { return }
+            if level > 0, isNow.exists || !isLater { try removals(of: place, was, isNow) }
             keys.append(key)
             place = child(of: place, key)
             if place < 0 { return }
             (was, isNow) = (was.child(key), isNow.child(key))
         }
-        try removals(place, was, isNow)
+        if !isLater { try removals(place, was, isNow) }
     }
 
-    /// Processes the removals at a place and below it.
+    /// Whether nodes at a place or below it may have a `.removes` that applies.
+    private func mayRemove(_ place: Int32, _ was: Node, _ isNow: Node) -> Bool {
+        let rules = tables.places[Int(place)]
+        return rules.removes && was.exists || rules.removesOnChange && isNow.exists && !processesRemovalsOnly
+    }
+
+    /// Processes the nodes at a place and below it.
     private mutating func removals(_ place: Int32, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
-        guard tables.places[Int(place)].removes, was.exists, !was.isIdentical(to: isNow) else { return }
-        if isNow.isNull, !keys.isEmpty { try removed(place, was) }
-        guard was.hasChildren else { return }
+        guard mayRemove(place, was, isNow), !was.isIdentical(to: isNow) else { return }
+        if !keys.isEmpty { try removals(of: place, was, isNow) }
+        guard was.hasChildren || isNow.hasChildren else { return }
         let rules = tables.places[Int(place)]
         guard rules.wildcard >= 0, tables.places[Int(rules.wildcard)].removes else {
             for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral + rules.literalCount) {
@@ -109,6 +119,9 @@ struct ConsequenceRound {
         }
         try chargeKeys(was.childCount, place, .removes)
         for (key, node) in was.children { try descend(key, child(of: place, key), node, isNow.child(key)) }
+        guard rules.removesOnChange, !processesRemovalsOnly else { return }
+        try chargeKeys(isNow.childCount, place, .removes)
+        for (key, node) in isNow.children where was.child(key).isNull { try descend(key, child(of: place, key), .null, node) }
     }
 
     private mutating func descend(_ key: Key, _ place: Int32, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
@@ -118,17 +131,66 @@ struct ConsequenceRound {
         try removals(place, was, isNow)
     }
 
-    /// Writes the `.removes` targets of the removed node at the current place.
-    private mutating func removed(_ place: Int32, _ was: Node) throws(ConsequenceFault) {
-        let templates = program.details[Int(place)].removes
-        guard !templates.isEmpty, seen.insert(Path(keys)).inserted else { return }
-        try chargeSteps(templates.count, place, .removes)
-        // A value that is not a legal key names no place, and must not prevent the removal of its node.
-        for template in templates where isNamed(template, by: was, place, .removes) {
-            var targets: [Path] = []
-            try expand(template, 0, of: was, place, .removes, result.tree, .root, &targets)
-            for target in targets { try write(.null, at: target, place, .removes) }
+    /// Writes the targets of the current node's `.removes` that apply.
+    private mutating func removals(of place: Int32, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        let event: RemovalRule.Event = isNow.isNull ? .removal : .change
+        let rules = program.details[Int(place)].removes
+        guard rules.contains(where: { $0.event == event }), was.exists || isNow.exists, !was.isIdentical(to: isNow),
+            !(processesRemovalsOnly && event == .change), seen.insert(Path(keys)).inserted
+        else { return }
+        try chargeSteps(rules.reduce(0) { $0 + $1.to.count }, place, .removes)
+        // What is removed was stored before: its place is named by the former values.
+        let named = was.exists ? was : isNow
+        for rule in rules where rule.event == event {
+            guard try applies(rule, place) else { continue }
+            // A value that is not a legal key names no place, and must not prevent the removal of its node.
+            for template in rule.to where isNamed(template, by: named, place, .removes) {
+                if event == .change, limits.defersAll {
+                    if let target = try pattern(template, named, place) { result.deferredTargets.append(target) }
+                    continue
+                }
+                var targets: [Path] = []
+                try expand(template, 0, of: named, place, .removes, result.tree, .root, &targets)
+                for target in targets { try write(.null, at: target, place, .removes) }
+            }
         }
+    }
+
+    /// The template with a node's values filled in, and `$` for every key; nil if a value is missing.
+    private func pattern(_ template: PathTemplate, _ node: Node, _ place: Int32) throws(ConsequenceFault) -> Path? {
+        var found = ContiguousArray<Key>()
+        for segment in template.segments {
+            switch segment {
+            case .key(let key): found.append(key)
+            case .capture(let depth): found.append(keys[depth - 1])
+            case .every: found.append(ContinuedRemovals.wildcard)
+            case .generated(let name): found.append(GeneratedKey.of(keys, name))
+            case .value(let field):
+                guard let key = try key(node.node(at: field), place, .removes) else { return nil }
+                found.append(key)
+            }
+        }
+        return Path(found)
+    }
+
+    /// Whether the `if` of a `.removes` holds for the current node. One that fails, or needs too much work by itself, does not.
+    private mutating func applies(_ rule: RemovalRule, _ place: Int32) throws(ConsequenceFault) -> Bool {
+        guard rule.condition >= 0 else { return true }
+        result.evaluated += 1
+        let most = RulesLimits.rowTextWork
+        var work = 0
+        let holds = Evaluator.run(program, old: before, new: after, auth: RuleSet.hubAuth, now: now, query: nil) { evaluator in
+            evaluator.textWork = most
+            defer { work = most - evaluator.textWork }
+            return keys.withUnsafeBufferPointer { keys in
+                evaluator.descend(keys)
+                do throws(Fault) { return try evaluator.boolean(rule.condition) } catch { return false }
+            }
+        }
+        // What follows in later commits has no common bound: it must not be lost.
+        if !processesRemovalsOnly { textWork -= work }
+        if textWork <= 0 { throw fault(.tooMuchWork, place, .removes) }
+        return holds
     }
 
     // MARK: Writes
@@ -211,6 +273,7 @@ struct ConsequenceRound {
         case .value(let field):
             guard let key = try self.key(node.node(at: field), place, kind) else { return }
             named = key
+        case .generated(let name): named = GeneratedKey.of(keys, name)
         }
         if let named {
             guard only == nil || only == named else { return }

@@ -49,13 +49,19 @@ public struct Consequences: Sendable {
     var continuedRows = 0
     /// Removals of the commit whose consequences follow in later commits.
     public internal(set) var continuedRemovals: ContinuedRemovals?
+    /// The targets of `.removes` on a change that follow there as well, with `$` for every key.
+    var deferredTargets: [Path] = []
     /// Inboxes whose rows are already in this result.
     var sent: Set<ConsequenceRound.Sending> = []
     /// Places of copies and set members that this commit has written so far; nil if existing ones are found by scanning the tree.
     var written: CopyIndex?
-    /// Counters of new nodes whose sets were counted.
+    /// Counters whose sets were counted.
     public internal(set) var counted: [Path] = []
-    /// Whether a new node has a set too large to count here: all counters must be counted in the background.
+    /// The other changes of counters that a `max`, `min` or `any` keeps.
+    public internal(set) var changedCounters: [(path: Path, change: CounterChange)] = []
+    /// Nodes that their counters create and that were removed because they held nothing else: not to be created again.
+    var emptied: Set<Path> = []
+    /// Whether a set is too large to count here: all counters must be counted in the background.
     public internal(set) var needsCounting = false
 }
 
@@ -186,13 +192,13 @@ extension RuleSet {
             // Inbox rows and consequences of removals may exceed the bounds of a commit: then they follow in later commits.
             guard error.reason.isBound || error.reason == .tooMuchWork else { throw error }
             let removed = locations.filter { new.node(at: $0).isNull && old.node(at: $0).exists && mayFollow(from: $0) }
-            guard program.hasInboxes && error.reason.isBound || !removed.isEmpty else { throw error }
+            guard (program.hasInboxes || program.tables.places[0].removesOnChange) && error.reason.isBound || !removed.isEmpty else { throw error }
             var limits = limits
             limits.defersAll = true
             var found = try find(locations, old, new, author, now, limits, index, later: Set(removed))
             found.addCost(of: error.reason)
-            if !removed.isEmpty { try found.continueRemovals(removed, limits, error) }
-            if removed.contains(where: isCounted) { found.needsCounting = true }
+            if !removed.isEmpty || !found.deferredTargets.isEmpty { try found.continueRemovals(removed, limits, error) }
+            if removed.contains(where: isCounted) || !removed.isEmpty && program.tables.places[0].createsNodes { found.needsCounting = true }
             return found
         }
     }
@@ -222,7 +228,7 @@ extension RuleSet {
             next = written.filter { mayFollow(from: $0) }.outermost
             if next.isEmpty { break }
             result.written?.update(written.outermost, old: after, new: result.tree, atMost: limits.maxIndexed)
-            (before, after) = (after, result.tree)
+            (before, after) = (round.after, result.tree)
         }
         result.findPlaces()
         return result

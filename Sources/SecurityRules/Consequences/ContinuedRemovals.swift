@@ -6,31 +6,41 @@ public import JSONTree
 /// ```
 /// commit removes /posts/p ─► consequences exceed a bound ─► pending: ["posts/p"], with the tree before
 ///                                                           └─► targets of `.removes`, copies: a part in each later commit
+/// commit changes /posts/p ─► the targets exceed a bound ──► pending: ["timeline/$/p"], with the tree before
 /// ```
 public struct ContinuedRemovals: Sendable, Equatable {
+    /// Stands for every key of a target; not a legal key of data.
+    static let wildcard = Key("$")
+
     /// The places that the commit removed; none lies below another.
     public let places: [Path]
+    /// The targets of `.removes` on a change, with `$` for every key.
+    public let targets: [Path]
 
-    init(_ places: [Path]) { self.places = places }
+    init(_ places: [Path], targets: [Path] = []) { (self.places, self.targets) = (places, targets) }
 
-    /// The first removed place, used in reports.
-    public var source: Path { places.first ?? .root }
+    /// The first removed place or target, used in reports.
+    public var source: Path { places.first ?? targets.first ?? .root }
 
     /// The form in which it is stored beside the tree.
     public var terms: Node {
-        [Self.name: .object(places.enumerated().map { (Key(index: $0), Node.string($1.relativeText)) })]
+        func list(_ paths: [Path]) -> Node { .object(paths.enumerated().map { (Key(index: $0), Node.string($1.relativeText)) }) }
+        return .object([(Self.removed, list(places)), (Self.aimed, list(targets))].filter { $0.1.exists })
     }
 
     /// Nil for terms of rows, and for terms that no hub has stored.
     public init?(_ terms: Node) {
         guard Self.areDescribed(by: terms) else { return nil }
-        places = terms.child(Self.name).children.compactMap { if case .string(let text) = $1 { Path(relative: text.string) } else { nil } }
+        func list(_ name: Key) -> [Path] {
+            terms.child(name).children.compactMap { if case .string(let text) = $1 { Path(relative: text.string) } else { nil } }
+        }
+        (places, targets) = (list(Self.removed), list(Self.aimed))
     }
 
     /// Whether stored terms describe removals. O(1)
-    public static func areDescribed(by terms: Node) -> Bool { terms.child(name).exists }
+    public static func areDescribed(by terms: Node) -> Bool { terms.child(removed).exists || terms.child(aimed).exists }
 
-    private static let name = Key("removed")
+    private static let (removed, aimed) = (Key("removed"), Key("targets"))
 }
 
 extension RuleSet {
@@ -46,7 +56,19 @@ extension RuleSet {
             now: 0, index: nil, scope: .only)
         // Cannot fail: there are no bounds, and values that name no place are skipped.
         try? round.run(removals.places)
-        return round.result.writes.map(\.path).sorted()
+        var paths = Set(round.result.writes.map(\.path))
+        for target in removals.targets { expand(target, 0, tree, .root, &paths) }
+        return paths.sorted()
+    }
+
+    private func expand(_ target: Path, _ level: Int, _ node: Node, _ path: Path, _ found: inout Set<Path>) {
+        guard node.exists else { return }
+        guard level < target.depth else { return _ = found.insert(path) }
+        let key = target.keys[level]
+        guard key == ContinuedRemovals.wildcard else {
+            return expand(target, level + 1, node.child(key), path.appending(key), &found)
+        }
+        for (key, child) in node.children { expand(target, level + 1, child, path.appending(key), &found) }
     }
 }
 
@@ -64,9 +86,9 @@ extension Consequences {
             }
         case .never: throw fault
         }
-        bytes += removed.reduce(0) { $0 + $1.memoryBytes }
+        bytes += (removed + deferredTargets).reduce(0) { $0 + $1.memoryBytes }
         guard bytes <= limits.bytes else { throw fault }
-        continuedRemovals = ContinuedRemovals(removed)
+        continuedRemovals = ContinuedRemovals(removed, targets: deferredTargets)
     }
 
     /// Charges the failed computation in full, up to the bound that it met.

@@ -1,8 +1,11 @@
 import JSONTree
 
-/// A counter that the hub maintains at a node: the number of children of a place, or the sum of their values.
+/// A counter that the hub maintains at a node: what the children of a place amount to.
 struct Counter: Sendable {
-    enum Operation: Sendable { case count, sum }
+    enum Operation: String, Sendable, CaseIterable {
+        /// How many members count; the sum of their values; the greatest and the least value; whether any member counts.
+        case count, sum, max, min, any
+    }
 
     /// The source of one segment of the counter's place.
     enum Source: Sendable {
@@ -18,6 +21,8 @@ struct Counter: Sendable {
         case key(Key)
         /// A wildcard of the node's place, by its depth.
         case capture(depth: Int)
+        /// `*`: the members are the children of all these places.
+        case every
     }
 
     let operation: Operation
@@ -28,11 +33,77 @@ struct Counter: Sendable {
     let set: [Segment]
     /// The node's place, computed from a member.
     let node: [Source]
+    /// The instruction of a member's value; -1 for the member itself.
+    let value: Int32
     /// The instruction of the filter; -1 if all members count.
     let filter: Int32
+    /// Whether it creates its node. A node with nothing but empty counters goes again, so without the node nothing counts.
+    let creates: Bool
 
-    /// Whether a member's data must be evaluated.
-    var readsMember: Bool { filter >= 0 || operation == .sum || node.contains { if case .value = $0 { true } else { false } } }
+    /// Whether members must be evaluated one by one: otherwise their number tells.
+    var readsMember: Bool {
+        operation != .count || filter >= 0 || node.contains { if case .value = $0 { true } else { false } }
+    }
+}
+
+extension Counter.Operation {
+    /// Whether it keeps the best of the members, not their sum.
+    var isBest: Bool { self != .count && self != .sum }
+
+    /// Adds a member's amount to a total. A total is nil while no member counts.
+    func add(_ amount: CounterSum, to total: inout CounterSum?) {
+        guard let known = total else { return total = amount }
+        switch self {
+        case .count, .sum: total = known + amount
+        case .max, .any: total = Swift.max(known, amount)
+        case .min: total = Swift.min(known, amount)
+        }
+    }
+
+    /// The stored form: 0, false or nothing for no members.
+    func node(_ total: CounterSum?) -> Node {
+        switch self {
+        case .count, .sum: (total ?? .zero).node
+        case .max, .min: total?.node ?? .null
+        case .any: .bool(total != nil)
+        }
+    }
+
+    /// The stored form after some members came and others went.
+    /// - Parameters:
+    ///   - former: the stored form before.
+    ///   - gained: the total of those that came or changed, after the change.
+    ///   - lost: that of those that went or changed, before it.
+    /// - Returns: nil if the set must be counted: the greatest value has gone, or `former` is rounded.
+    func value(_ former: Node, gained: CounterSum?, lost: CounterSum?) -> Node? {
+        switch self {
+        case .count, .sum:
+            let (gained, lost) = (gained ?? .zero, lost ?? .zero)
+            guard let stored = CounterSum(stored: former) else { return gained == lost ? former : nil }
+            return (stored + gained - lost).node
+        case .max, .min, .any:
+            if gained == nil, lost == nil { return former.isNull ? node(nil) : former }
+            let stored: CounterSum?
+            switch former {
+            case .null, .bool(false): stored = nil
+            case .bool: stored = CounterSum(count: 1)
+            default:
+                guard let sum = CounterSum(stored: former) else { return nil }
+                stored = sum
+            }
+            if let lost {
+                // With a value as good as the best one among those that came, the others do not matter.
+                var best = gained
+                if let stored { add(stored, to: &best) }
+                let isBestGained = gained != nil && best == gained
+                let isOtherLost = stored.map { lost != $0 } ?? false
+                guard isBestGained || isOtherLost else { return nil }
+            }
+            var total = stored
+            if let gained { add(gained, to: &total) }
+            return node(total)
+        }
+    }
 }
 
 /// The places of the sets of all counters, as a tree from the root.
@@ -53,14 +124,14 @@ struct CounterSets: Sendable {
                 let known: Int?
                 switch segment {
                 case .key(let key): known = places[here].literals[key]
-                case .capture: known = places[here].wildcard
+                case .capture, .every: known = places[here].wildcard
                 }
                 let next = known ?? places.count
                 if known == nil {
                     places.append(Place())
                     switch segment {
                     case .key(let key): places[here].literals[key] = next
-                    case .capture: places[here].wildcard = next
+                    case .capture, .every: places[here].wildcard = next
                     }
                 }
                 here = next

@@ -2,7 +2,7 @@ import JSONTree
 
 /// A counter's value during addition, in whole millionths. Additions are exact: changing a member and changing it back leaves the sum as it
 /// was.
-struct CounterSum: Equatable, Sendable {
+struct CounterSum: Comparable, Sendable {
     private var millionths: Int128
 
     static let zero = CounterSum(millionths: 0)
@@ -48,10 +48,9 @@ struct CounterSum: Equatable, Sendable {
         return .number(Double(whole) == number ? number.nextAway : number.nextToZero)
     }
 
+    static func < (a: CounterSum, b: CounterSum) -> Bool { a.millionths < b.millionths }
     static func + (a: CounterSum, b: CounterSum) -> CounterSum { CounterSum(millionths: a.millionths + b.millionths) }
     static func - (a: CounterSum, b: CounterSum) -> CounterSum { CounterSum(millionths: a.millionths - b.millionths) }
-    static func += (a: inout CounterSum, b: CounterSum) { a.millionths += b.millionths }
-    static func -= (a: inout CounterSum, b: CounterSum) { a.millionths -= b.millionths }
 }
 
 extension Double {

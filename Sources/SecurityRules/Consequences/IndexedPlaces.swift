@@ -21,6 +21,7 @@ struct IndexedPlaces: Sendable {
             switch segment {
             case .key(let key): .key(key)
             case .capture(let depth) where depth <= copy.nodeDepth: .bound
+            case .generated: .bound
             case .capture, .value, .every: .free
             }
         }
@@ -32,7 +33,8 @@ struct IndexedPlaces: Sendable {
             switch segment {
             case .key(let key): .key(key)
             case .capture, .value: .bound
-            case .every: .free
+            // `each` has no generated keys.
+            case .every, .generated: .free
             }
         } + [.bound]
     }

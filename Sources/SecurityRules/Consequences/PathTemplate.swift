@@ -10,6 +10,8 @@ struct PathTemplate: Sendable {
         case value(Path)
         /// Every existing key: a new wildcard's name with the `$`, or nil for `*`.
         case every(name: String?)
+        /// `+` or `+name`: the key generated for the node, and for the name (`GeneratedKey`).
+        case generated(name: String)
     }
 
     let segments: [Segment]
@@ -34,6 +36,10 @@ extension PathTemplate {
                     throw fault("'\(part)' is no child of the node: such as {author/uid}.")
                 }
                 segments.append(.value(path))
+            } else if part.hasPrefix("+") {
+                let name = String(part.dropFirst())
+                guard name.utf8.allSatisfy(Self.isOfName) else { throw fault("A generated key is '+', or '+' with a name such as '+likes'.") }
+                segments.append(.generated(name: name))
             } else if captures[part] == nil, part.hasPrefix("$") ? !Self.isWildcard(part) : part.contains(where: Self.hasMeaning) {
                 // Otherwise it would be read as a new wildcard or as a literal key.
                 throw fault("'\(part)' is made of parts. A segment of a place is a key, a wildcard such as $id, a {child} or *.")
@@ -64,19 +70,37 @@ extension PathTemplate {
     }
 
     /// Whether places of two templates can be equal, or one above the other.
-    func mayMeet(_ other: PathTemplate) -> Bool {
+    /// - Parameter isSameNode: whether both belong to the same rule node; generated keys of different nodes are never equal.
+    func mayMeet(_ other: PathTemplate, isSameNode: Bool) -> Bool {
         zip(segments, other.segments).allSatisfy { a, b in
-            if case .key(let a) = a, case .key(let b) = b { a == b } else { true }
+            switch (a, b) {
+            case (.key(let a), .key(let b)): a == b
+            case (.generated(let a), .generated(let b)): isSameNode && a == b
+            case (.generated, .key), (.key, .generated): false
+            default: true
+            }
         }
+    }
+
+    var hasGeneratedKey: Bool { segments.contains { if case .generated = $0 { true } else { false } } }
+
+    /// - Throws: if a key is generated, where no node's own place can tell it.
+    func refusingGeneratedKeys() throws(ExpressionError) -> PathTemplate {
+        guard !hasGeneratedKey else {
+            throw ExpressionError(offset: 0, message: "A generated key ('+') stands in 'to' of copies and rows, and in '.removes'.")
+        }
+        return self
     }
 
     private static func hasMeaning(_ character: Character) -> Bool { "${}*".contains(character) }
 
     /// Whether it is a wildcard's name, by the syntax of expressions.
     private static func isWildcard(_ part: String) -> Bool {
-        part.utf8.count > 1 && part.utf8.dropFirst().allSatisfy { byte in
-            byte == UInt8(ascii: "_") || (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20)
-        }
+        part.utf8.count > 1 && part.utf8.dropFirst().allSatisfy(isOfName)
+    }
+
+    private static func isOfName(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "_") || (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20)
     }
 
     /// Splits at slashes outside braces.

@@ -131,6 +131,7 @@ extension Evaluator {
         case .negate: return fails(instruction.a, unless: .number) ? .failure : .anything
         case .length, .recase, .fold: return fails(instruction.a, unless: .text) ? .failure : .anything
         case .dayOf: return fails(instruction.a, unless: .number) ? .failure : .anything
+        case .dayIn: return fails(instruction.a, unless: .number) || fails(instruction.b, unless: .text) ? .failure : .anything
         case .dayNumber: return fails(instruction.a, unless: .any) ? .failure : .anything
         case .replace:
             let fails = fails(instruction.a, unless: .text) || fails(instruction.b, unless: .text) || fails(instruction.c, unless: .text)

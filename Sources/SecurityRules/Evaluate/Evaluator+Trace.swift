@@ -54,7 +54,7 @@ extension Evaluator {
         case .not, .negate, .length, .recase, .fold, .dayOf, .dayNumber, .equalConstant, .notEqualConstant, .matches, .call:
             record(partValue(i, work))
             collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
-        case .compare, .stringTest, .arithmetic, .propertyIndex:
+        case .compare, .stringTest, .arithmetic, .propertyIndex, .dayIn:
             record(partValue(i, work))
             collect(instruction.a, depth + 1, source, recorder, &parts, work: work)
             collect(instruction.b, depth + 1, source, recorder, &parts, work: work)

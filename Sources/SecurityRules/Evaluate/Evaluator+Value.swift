@@ -72,6 +72,13 @@ extension Evaluator {
             guard case .number(let ms) = try value(instruction.a) else { throw fault(.notNumber, i) }
             guard let day = tables.zones[Int(instruction.b)].day(ms) else { throw fault(.notDay, i) }
             return replace(from: mark, Text(day))
+        case .dayIn:
+            guard case .number(let ms) = try value(instruction.a) else { throw fault(.notNumber, i) }
+            guard case .text(let zone) = try value(instruction.b) else { throw fault(.notString, i) }
+            try work(RulesLimits.zoneWork, i)
+            guard let table = TimeZoneTable.named(zone.string) else { throw fault(.notZone, i) }
+            guard let day = table.day(ms) else { throw fault(.notDay, i) }
+            return replace(from: mark, Text(day))
         case .dayNumber:
             guard case .text(let text) = try value(instruction.a) else { return .null }
             return text.withBytes { CivilDay.number($0) }.map { .number(Double($0)) } ?? .null

@@ -18,6 +18,8 @@ public enum FaultReason: UInt8, Error, Sendable, Hashable {
     case textTooLong
     /// A time whose day has no text: outside the years 0 to 9999, or not a number.
     case notDay
+    /// The name of a time zone that this machine does not know.
+    case notZone
     /// The operation needs more text work than `RulesLimits.textWork`.
     case tooMuchWork
 }
@@ -34,6 +36,7 @@ extension FaultReason: CustomStringConvertible {
         case .stringTooLong: "computed string is too long"
         case .textTooLong: "text is too long for so large a regular expression"
         case .notDay: "this time is outside the years 0 to 9999"
+        case .notZone: "this machine knows no such time zone"
         case .tooMuchWork: "too much text is to be searched and matched for one request"
         }
     }

@@ -43,7 +43,7 @@ struct ExpiryCompiler {
             return ExpiryRule(at: at, condition: condition, patch: patch, log: nil)
         }
         let to: PathTemplate
-        do throws(ExpressionError) { to = try PathTemplate(log.value, captures: captures) } catch {
+        do throws(ExpressionError) { to = try PathTemplate(log.value, captures: captures).refusingGeneratedKeys() } catch {
             throw TextFault(error: error, text: log)
         }
         if to.segments.contains(where: { if case .every = $0 { true } else { false } }) {

@@ -282,7 +282,8 @@ extension RuleSet {
                 guard let key else { return nil }
                 guard key.isValid else { throw fault(.illegalKey(key.string)) }
                 target.append(key)
-            case .every: return nil
+            // A log row has neither.
+            case .every, .generated: return nil
             }
         }
         return Path(target)

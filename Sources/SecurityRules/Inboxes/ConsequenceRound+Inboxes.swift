@@ -67,7 +67,7 @@ extension ConsequenceRound {
             for (segment, key) in zip(inbox.each.segments, rows.each.keys) {
                 switch segment {
                 case .capture, .value: bound.append(key)
-                case .key, .every: break
+                case .key, .every, .generated: break
                 }
             }
             let most = members.reduce(0) { $0 + index.count(of: number, bound + [$1]) + written.count(of: number, bound + [$1]) }
@@ -93,6 +93,8 @@ extension ConsequenceRound {
             case .value(let field):
                 guard let key = try key(node.node(at: field), place, .inbox) else { return nil }
                 keys.append(key)
+            // `each` has none.
+            case .generated: return nil
             }
         }
         return Path(keys)

@@ -11,6 +11,7 @@ struct InboxCompiler {
 
     func compile(_ source: SourceInbox, number: Int, _ builder: inout ProgramBuilder) throws(TextFault) -> InboxRule {
         let each = try template(source.each, captures)
+        if each.hasGeneratedKey { throw fault("A generated key ('+') stands in 'to': 'each' ranges over keys that exist.", source.each) }
         var wildcards: [String?] = []
         for case .every(let name) in each.segments { wildcards.append(name) }
         guard wildcards.count == 1, let wildcard = wildcards[0] else {
@@ -24,11 +25,11 @@ struct InboxCompiler {
             throw fault("A wildcard of the place of a row is one of the node's place, or that of 'each'.", source.to)
         }
         guard to.uses(depth + 1) else { throw fault("The place of a row has the wildcard of 'each', \(wildcard).", source.to) }
-        if let own = captures.first(where: { $0.value == depth })?.key, !to.uses(depth) {
-            throw fault("The place of a row has the key of its node, \(own): else two nodes would share a row.", source.to)
+        if !to.hasGeneratedKey, let own = captures.first(where: { $0.value == depth })?.key, !to.uses(depth) {
+            throw fault("The place of a row has the key of its node, \(own), or a generated one, +: else two nodes would share a row.", source.to)
         }
         let others = captures.sorted { $0.value < $1.value }
-        if !mayShareRows, let missing = others.first(where: { !to.uses($0.value) })?.key {
+        if !mayShareRows, !to.hasGeneratedKey, let missing = others.first(where: { !to.uses($0.value) })?.key {
             throw fault("The place of a row has every wildcard of its node's, also \(missing): else two nodes share a row.", source.to)
         }
 

@@ -21,6 +21,18 @@ struct LocatedJSON {
     }
 }
 
+extension LocatedJSON {
+    /// All its texts, apart from names of members.
+    var texts: [LocatedString] {
+        switch value {
+        case .string(let text): [text]
+        case .array(let elements): elements.flatMap(\.texts)
+        case .object(let members): members.flatMap(\.value.texts)
+        default: []
+        }
+    }
+}
+
 /// Parses the syntax of rules files: JSON with comments, trailing commas and raw line breaks in strings (rules contract §1.1). Parsing ends
 /// at the first fault, as the text after it cannot be interpreted.
 struct LocatedJSONParser {

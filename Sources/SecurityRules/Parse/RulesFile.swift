@@ -20,8 +20,8 @@ final class SourceNode {
     var drop: SourceRule?
     /// The value written here when it is absent.
     var defaultValue: SourceDefault?
-    /// The places removed with the node.
-    var removes: [LocatedString] = []
+    /// What is removed with the node, or when it changes.
+    var removes: [SourceRemoval] = []
     var copies: [SourceCopy] = []
     /// The inbox rows that follow from the node.
     var inboxes: [SourceInbox] = []
@@ -65,6 +65,8 @@ struct SourceDefault {
         case node(Node)
     }
     let value: Value
+    /// Whether the child has this value at all times, whatever is sent.
+    let isKept: Bool
     /// Byte offset of the value.
     let offset: Int
 }
@@ -194,7 +196,7 @@ struct RulesFileReader {
             ".inbox"]
     /// The keys whose value may be an object.
     private static let objects: Set<String> = [
-        ".count", ".geoIndex", ".message", ".default", ".counts", ".copy", ".rate", ".account", ".expire", ".inbox",
+        ".count", ".geoIndex", ".message", ".default", ".removes", ".counts", ".copy", ".rate", ".account", ".expire", ".inbox",
     ]
 
     /// A hint for a directive written without its dot.
@@ -226,7 +228,7 @@ struct RulesFileReader {
             node.drop = rule(json)
         case ".removes":
             guard depth > 0 else { return addError(member.name.quote, "A '.removes' stands below the root.") }
-            node.removes = places(json, ".removes")
+            removals(json, node)
         case ".counts": counters(json, node)
         case ".copy":
             guard depth > 0 else { return addError(member.name.quote, "A '.copy' stands below the root.") }

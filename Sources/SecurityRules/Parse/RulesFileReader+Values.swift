@@ -1,20 +1,31 @@
 import JSONTree
 
 extension RulesFileReader {
-    /// Reads a `.default`: a string is an expression, other JSON is the value itself.
+    /// Reads a `.default`: a string is an expression, other JSON is the value itself; `{"value": …, "always": true}` keeps it.
     mutating func defaultValue(_ member: LocatedJSON.Member, _ node: SourceNode, isWildcard: Bool, depth: Int) {
         guard depth > 0, !isWildcard else {
             return addError(member.name.quote, "A '.default' stands at a child with a name of its own.")
         }
-        let json = member.value
+        var (json, isKept) = (member.value, false)
+        if case .object(let members) = json.value, Set(members.map(\.name.value)) == ["value", "always"], members.count == 2 {
+            for member in members {
+                if member.name.value == "value" {
+                    json = member.value
+                } else if case .bool(true) = member.value.value {
+                    isKept = true
+                } else {
+                    return addError(member.value.offset, "'always' is true, or is left out.")
+                }
+            }
+        }
         if case .string(let text) = json.value {
-            node.defaultValue = SourceDefault(value: .expression(text), offset: json.offset)
+            node.defaultValue = SourceDefault(value: .expression(text), isKept: isKept, offset: json.offset)
             return
         }
         guard let value = self.value(json) else { return }
         guard value.exists else { return addError(json.offset, "A '.default' is an expression, or a value other than null.") }
         guard value.fits(below: depth) else { return addError(json.offset, "Data is at most \(Path.maxDepth) levels deep.") }
-        node.defaultValue = SourceDefault(value: .node(value), offset: json.offset)
+        node.defaultValue = SourceDefault(value: .node(value), isKept: isKept, offset: json.offset)
     }
 
     /// Reads `.message`, after the rules beside it: a text for the `.validate`, or else for the `.write`; or
@@ -176,12 +187,25 @@ extension RulesFileReader {
 
     /// Reads `.counts`: the names of counters, and the expression of each.
     mutating func counters(_ json: LocatedJSON, _ node: SourceNode) {
-        let message = "'.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."
+        let message = "'.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}, or "
+            + "{\"votes\": {\"value\": \"count(votes/$e)\", \"creates\": true}}."
         guard case .object(let members) = json.value, !members.isEmpty else { return addError(json.offset, message) }
         var seen: Set<Key> = []
         for member in members {
             let name = Key(member.name.value)
-            guard case .string(let text) = member.value.value else {
+            let counter: SourceCounter
+            switch member.value.value {
+            case .string(let text): counter = SourceCounter(name: name, text: text)
+            case .object(let parts):
+                let texts = parts.compactMap { part in
+                    if part.name.value == "value", case .string(let text) = part.value.value { text } else { nil }
+                }
+                let flags = parts.compactMap { part in
+                    if part.name.value == "creates", case .bool(let flag) = part.value.value { flag } else { nil }
+                }
+                guard let text = texts.first, texts.count == 1, flags.count <= 1, texts.count + flags.count == parts.count else { fallthrough }
+                counter = SourceCounter(name: name, text: text, creates: flags.first ?? false)
+            default:
                 addError(member.value.offset, message)
                 continue
             }
@@ -193,7 +217,7 @@ extension RulesFileReader {
                 addError(member.name.quote, "Duplicate key '\(member.name.value)'.")
                 continue
             }
-            node.counts.append(SourceCounter(name: name, text: text))
+            node.counts.append(counter)
         }
     }
 

@@ -27,7 +27,8 @@ extension RuleSet {
 
     /// Drops the values sent to places with a `.drop`, then writes each `.default` that is absent and whose parent was written.
     ///
-    /// A parent counts as written if a location is at or above it, is one of its children, or has created it. Costs the size of the data
+    /// A parent counts as written if a location is at or above it, is one of its children, or has created it. For a kept default any location
+    /// below the parent counts, and what is sent to the default's own place is dropped. Costs the size of the data
     /// written at places with such rules.
     /// - Parameters:
     ///   - locations: the places that the commit writes; none contains another.
@@ -106,16 +107,21 @@ struct WriteShaper {
         for (level, key) in location.keys.enumerated() {
             place = child(of: place, key)
             guard place >= 0, tables.places[Int(place)].drops else { return false }
+            // The place of a kept default is the hub's, also for removals below it. One at it ends in the default being written again.
+            if isKept(place) { return location.depth > level + 1 || shaped.tree.node(at: location).exists }
             guard program.details[Int(place)].drop >= 0 else { continue }
             // Removals are not dropped.
-            if shaped.tree.node(at: location).isNull { return false }
-            if drops(place, Path(location.keys.prefix(level + 1)), writtenDepth: location.depth) { return true }
+            if shaped.tree.node(at: location).exists, drops(place, Path(location.keys.prefix(level + 1)), writtenDepth: location.depth) { return true }
         }
         return false
     }
 
+    /// Whether a place has a kept default.
+    private func isKept(_ place: Int32) -> Bool { program.details[Int(place)].defaultRule?.isKept == true }
+
     private mutating func drops(_ place: Int32, _ path: Path, writtenDepth: Int) -> Bool {
         let rule = program.details[Int(place)].drop
+        if isKept(place) { return true }
         guard rule >= 0 else { return false }
         return evaluate(path, writtenDepth: writtenDepth) { evaluator throws(Fault) in try evaluator.boolean(rule) } ?? false
     }
@@ -149,7 +155,7 @@ struct WriteShaper {
                     let isChild = level == location.depth - 1
                     if !isChild { recorder?.record(parent.keys, whole: false) }
                     let isWritten = isChild || old.node(at: parent).isNull
-                    if isWritten { for added in put(place, parent, depth: nil) { recordAdded(added, in: location, i) } }
+                    for added in put(place, parent, depth: nil, keptOnly: !isWritten) { recordAdded(added, in: location, i) }
                 }
                 place = child(of: place, key)
                 if place < 0 { break }
@@ -173,16 +179,21 @@ struct WriteShaper {
     }
 
     /// Writes the defaults of a place's own children, in the order of the file, and those below the values written.
-    /// - Parameter depth: the depth of the location that contains them; nil if each is a write of its own.
-    private mutating func put(_ place: Int32, _ path: Path, depth: Int?) -> [Path] {
+    /// - Parameters:
+    ///   - depth: the depth of the location that contains them; nil if each is a write of its own.
+    ///   - keptOnly: whether the parent was only written far below it, which concerns kept defaults.
+    private mutating func put(_ place: Int32, _ path: Path, depth: Int?, keptOnly: Bool = false) -> [Path] {
         var put: [Path] = []
         for (key, next) in program.details[Int(place)].defaulted {
-            guard shaped.tree.node(at: path).hasChildren, let value = program.details[Int(next)].defaultValue else { break }
+            guard shaped.tree.node(at: path).hasChildren, let rule = program.details[Int(next)].defaultRule else { break }
+            if keptOnly, !rule.isKept { continue }
             let child = path.appending(key)
-            if depth == nil { recorder?.record(child.keys, whole: false) }
-            guard shaped.tree.node(at: child).isNull else { continue }
+            if depth == nil { recorder?.record(child.keys, whole: rule.isKept) }
+            let former = shaped.tree.node(at: child)
+            guard former.isNull || rule.isKept else { continue }
+            if former.exists { shaped.tree.set(.null, at: child) }
             let node: Node
-            switch value {
+            switch rule.value {
             case .node(let known): node = known
             case .expression(let rule):
                 node = evaluate(child, writtenDepth: depth ?? child.depth) { evaluator throws(Fault) in
@@ -193,8 +204,8 @@ struct WriteShaper {
                     }
                 } ?? .null
             }
-            guard node.exists else { continue }
-            shaped.tree.set(node, at: child)
+            if node.exists { shaped.tree.set(node, at: child) }
+            guard node != former else { continue }
             put.append(child)
             _ = fill(below: next, child, depth: depth ?? child.depth)
         }

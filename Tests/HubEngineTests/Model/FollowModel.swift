@@ -32,7 +32,7 @@ struct FollowModel {
         for write in writes { candidate.set(write.value, at: write.path) }
         if author == .client { (made, candidate) = shaped(writes, now) }
         if author == .client {
-            for (path, value) in counters(in: candidate, before) {
+            for (path, value, _) in counters(in: candidate, before) {
                 let (sent, isOld) = (candidate.node(at: path), before.node(at: path.parent).hasChildren)
                 if sent.exists, sent != value, !(isOld && sent == before.node(at: path)) { return false }
             }
@@ -44,12 +44,22 @@ struct FollowModel {
 
     /// Applies the consequences of a candidate, and the write times. Each further rule key adds a step here and a property of `Kind`.
     private mutating func finish(_ candidate: Node, _ paths: [Path], _ before: Node, _ now: Int64) {
-        let withCopies = copied(counting(removing(candidate, before), before), before)
-        // Rows are counted, too.
-        let after = counting(sent(withCopies, before, now), before)
+        var (tree, changed) = (candidate, Set<Path>())
+        while true {
+            // Counters change nodes, too. One that is changed and changed back was written.
+            let next = counting(removing(tree, before), before, paths)
+            if next == tree { break }
+            for kind in rules.kinds {
+                for (path, _, node) in nodes(kind.pattern, in: next) where node != tree.node(at: path) { changed.insert(path) }
+            }
+            tree = next
+        }
+        let withCopies = copied(tree, before, changed, rules.kinds)
+        // Rows are counted, too, and what counts them is copied.
+        let after = copied(counting(sent(withCopies, before, now), before, paths), before, changed, rules.kinds.filter { $0.counters.contains(where: \.creates) })
         for kind in rules.kinds where kind.readsWritten {
             for (path, _, node) in nodes(kind.pattern, in: after) {
-                let isTouched = paths.contains { $0.contains(path) || path.contains($0) }
+                let isTouched = changed.contains(path) || paths.contains { $0.contains(path) || path.contains($0) }
                 if isTouched || node != candidate.node(at: path) { written[path] = now }
             }
         }
@@ -67,6 +77,7 @@ struct FollowModel {
             var found: [Path] = []
             for kind in rules.kinds {
                 for (path, keys, node) in nodes(kind.pattern, in: tree) {
+                    for case (let name, .sameAsNumber) in kind.defaults where node.child(Key(name)).exists { found.append(path.appending(Key(name))) }
                     for (name, test) in kind.drops where node.child(Key(name)).exists && test.holds(node.child(Key(name)), keys) {
                         found.append(path.appending(Key(name)))
                     }
@@ -93,10 +104,18 @@ struct FollowModel {
                 for (name, value) in kind.defaults where node.child(Key(name)).isNull {
                     let place = path.appending(Key(name))
                     switch value {
+                    case .sameAsNumber: break
                     case .value(let value): tree.set(value, at: place)
                     case .now: tree.set(.int(now), at: place)
                     case .firstTime: tree.set(root.node(at: place).exists ? root.node(at: place) : .int(now), at: place)
                     }
+                }
+            }
+            for case (let name, .sameAsNumber) in kind.defaults {
+                for (path, _, node) in nodes(kind.pattern, in: tree) where node.hasChildren {
+                    guard made.contains(where: { $0.path.contains(path) || path.contains($0.path) }) else { continue }
+                    let number = node.child("number")
+                    tree.set(number.hasChildren ? .null : number.leaf, at: path.appending(Key(name)))
                 }
             }
         }
@@ -112,8 +131,13 @@ struct FollowModel {
             var next = tree
             for kind in rules.kinds {
                 for (path, keys, node) in nodes(kind.pattern, in: before) where tree.node(at: path).isNull {
-                    for target in kind.removes {
-                        for place in places(target, keys, node, in: tree, mustExist: true) { next.set(.null, at: place) }
+                    for removal in kind.removes where !removal.isOnChange && removal.test.holds(node, keys) {
+                        for place in places(removal.to, keys, node, path, in: tree, mustExist: true) { next.set(.null, at: place) }
+                    }
+                }
+                for (path, keys, node) in nodes(kind.pattern, in: tree) where before.node(at: path) != node {
+                    for removal in kind.removes where removal.isOnChange && removal.test.holds(node, keys) {
+                        for place in places(removal.to, keys, node, path, in: tree, mustExist: true) { next.set(.null, at: place) }
                     }
                 }
             }
@@ -122,42 +146,72 @@ struct FollowModel {
         }
     }
 
-    /// The places of all counters in a tree, with their values in it right after a commit on another tree.
-    private func counters(in tree: Node, _ before: Node) -> [(Path, Node)] {
-        var found: [(Path, Node)] = []
-        for kind in rules.kinds {
-            for (path, keys, node) in nodes(kind.pattern, in: tree) where node.hasChildren {
+    /// The places of all counters in a tree, with their values in it right after a commit on another tree. Counters that create their nodes
+    /// have places without them.
+    private func counters(in tree: Node, _ before: Node) -> [(path: Path, value: Node, isEmpty: Bool)] {
+        var found: [(path: Path, value: Node, isEmpty: Bool)] = []
+        for kind in rules.kinds where !kind.counters.isEmpty {
+            var all = nodes(kind.pattern, in: tree).filter { $0.node.hasChildren }
+            if kind.counters.contains(where: \.creates) {
+                let known = Set(all.map(\.path))
+                for key in people(tree) {
+                    let path = Path([Key(kind.pattern[0]), key])
+                    if !known.contains(path) { all.append((path, [kind.pattern[1]: key], .null)) }
+                }
+            }
+            for (path, keys, node) in all {
                 for counter in kind.counters {
-                    var (sum, isAsked) = (Int64(0), counter.isSum)
+                    // Of a flag the first member tells.
+                    var isAsked = !["count", "any"].contains(counter.operation)
                     if case .always = counter.test {} else { isAsked = true }
-                    let set = places(counter.set, keys, node, in: tree, mustExist: true).first.map { tree.node(at: $0) } ?? .null
-                    let isLater = isAsked && !before.node(at: path).hasChildren && set.childCount > countedAtOnce
-                    for (_, member) in set.children where !isLater && counter.test.holds(member, keys) {
-                        if !counter.isSum { sum += 1 } else if case .int(let number) = member.leaf { sum += number }
-                    }
-                    found.append((path.appending(Key(counter.name)), .int(sum)))
+                    let sets = places(counter.set, keys, node, path, in: tree, mustExist: true).map { tree.node(at: $0) }
+                    let isLater = isAsked && !counter.creates && !before.node(at: path).hasChildren
+                        && sets.reduce(0) { $0 + $1.childCount } > countedAtOnce
+                    let members = sets.flatMap { $0.children.map(\.1) }.filter { counter.test.holds($0, keys) }
+                    let total = counter.total(isLater ? [] : members)
+                    found.append((path.appending(Key(counter.name)), total, total == counter.total([])))
                 }
             }
         }
         return found
     }
 
-    private func counting(_ tree: Node, _ before: Node) -> Node {
-        var tree = tree
-        for (path, value) in counters(in: tree, before) { tree.set(value, at: path) }
-        return tree
+    /// The keys of all nodes that a tally may have.
+    private func people(_ tree: Node) -> Set<Key> {
+        var keys: Set<Key> = []
+        for name in ["inbox", "friends"] as [Key] { keys.formUnion(tree.child(name).children.map(\.0)) }
+        for (_, comments) in tree.child("comments").children {
+            for (_, comment) in comments.children { if case .string(let text) = comment.child("by").leaf { keys.insert(Key(text.string)) } }
+        }
+        return keys
     }
 
-    private func copied(_ tree: Node, _ before: Node) -> Node {
+    private func counting(_ tree: Node, _ before: Node, _ paths: [Path]) -> Node {
         var result = tree
-        for kind in rules.kinds {
+        let all = counters(in: tree, before)
+        let created = Set(all.filter { !$0.isEmpty }.map(\.path.parent))
+        for (path, value, _) in all where tree.node(at: path.parent).hasChildren || created.contains(path.parent) { result.set(value, at: path) }
+        // A node of which nothing but empty counters is left goes, when it is written.
+        for kind in rules.kinds where kind.counters.contains(where: \.creates) {
+            let empty = Dictionary(uniqueKeysWithValues: kind.counters.map { (Key($0.name), $0.total([])) })
+            for (path, _, node) in nodes(kind.pattern, in: result) where node.hasChildren {
+                let isWritten = node != before.node(at: path) || paths.contains { $0.contains(path) || path.contains($0) }
+                if isWritten, node.children.allSatisfy({ empty[$0] == $1 }) { result.set(.null, at: path) }
+            }
+        }
+        return result
+    }
+
+    private func copied(_ tree: Node, _ before: Node, _ changed: Set<Path>, _ kinds: [FollowRules.Kind]) -> Node {
+        var result = tree
+        for kind in kinds {
             let paths = Set(nodes(kind.pattern, in: before).map(\.path) + nodes(kind.pattern, in: tree).map(\.path))
             for path in paths {
                 let (was, isNow) = (before.node(at: path), tree.node(at: path))
-                if was == isNow { continue }
+                if was == isNow, !changed.contains(path) { continue }
                 let keys = Self.keys(kind.pattern, path)
                 for copy in kind.copies {
-                    let (left, places) = moved(copy, keys, was, isNow, tree) ?? ([], targets(of: copy, keys, was, isNow, tree))
+                    let (left, places) = moved(copy, keys, path, was, isNow, tree) ?? ([], targets(of: copy, keys, path, was, isNow, tree))
                     for place in left { result.set(.null, at: place) }
                     for place in places { result.set(isNow, at: place) }
                 }
@@ -167,26 +221,26 @@ struct FollowModel {
     }
 
     /// The places that a copy without an `each` leaves and enters; nil if it does not move.
-    private func moved(_ copy: FollowRules.Copy, _ keys: Keys, _ was: Node, _ isNow: Node, _ tree: Node) -> ([Path], Set<Path>)? {
+    private func moved(_ copy: FollowRules.Copy, _ keys: Keys, _ path: Path, _ was: Node, _ isNow: Node, _ tree: Node) -> ([Path], Set<Path>)? {
         guard copy.each == nil, was.exists, isNow.exists else { return nil }
-        let (from, to) = (places(copy.to, keys, was, in: tree, mustExist: false), places(copy.to, keys, isNow, in: tree, mustExist: false))
+        let (from, to) = (places(copy.to, keys, was, path, in: tree, mustExist: false), places(copy.to, keys, isNow, path, in: tree, mustExist: false))
         if from == to { return nil }
         let isThere = from.isEmpty || from.contains { tree.node(at: $0).exists }
         return (from, Set(isThere ? to : to.filter { tree.node(at: $0).exists }))
     }
 
-    private func targets(of copy: FollowRules.Copy, _ keys: Keys, _ was: Node, _ isNow: Node, _ tree: Node) -> Set<Path> {
+    private func targets(of copy: FollowRules.Copy, _ keys: Keys, _ path: Path, _ was: Node, _ isNow: Node, _ tree: Node) -> Set<Path> {
         guard was.isNull else {
-            let ofFormer = places(copy.to, keys, was, in: tree, mustExist: true)
-            return Set(isNow.exists ? ofFormer + places(copy.to, keys, isNow, in: tree, mustExist: true) : ofFormer)
+            let ofFormer = places(copy.to, keys, was, path, in: tree, mustExist: true)
+            return Set(isNow.exists ? ofFormer + places(copy.to, keys, isNow, path, in: tree, mustExist: true) : ofFormer)
         }
-        guard let each = copy.each else { return Set(places(copy.to, keys, isNow, in: tree, mustExist: false)) }
+        guard let each = copy.each else { return Set(places(copy.to, keys, isNow, path, in: tree, mustExist: false)) }
         var found: Set<Path> = []
-        for place in places(each, keys, isNow, in: tree, mustExist: true) {
+        for place in places(each, keys, isNow, path, in: tree, mustExist: true) {
             var bound = keys
             for (name, key) in zip(each.split(separator: "/"), place.keys) where name.hasPrefix("$") { bound[String(name)] = key }
             if copy.test.holds(tree.node(at: place), bound) {
-                found.formUnion(places(copy.to, bound, isNow, in: tree, mustExist: false))
+                found.formUnion(places(copy.to, bound, isNow, path, in: tree, mustExist: false))
             }
         }
         return found
@@ -206,7 +260,7 @@ struct FollowModel {
                     row.set(node.child("number"), at: "number")
                     for (key, set) in tree.child("subs").children where inbox.reaches(key, set, of: node, keys) {
                         let bound = keys.merging(["$s": key]) { $1 }
-                        for place in places(inbox.to, bound, node, in: tree, mustExist: false) { result.set(row, at: place) }
+                        for place in places(inbox.to, bound, node, path, in: tree, mustExist: false) { result.set(row, at: place) }
                     }
                 }
             }
@@ -214,13 +268,16 @@ struct FollowModel {
         return result
     }
 
-    /// The places that a template matches.
-    private func places(_ template: String, _ keys: Keys, _ node: Node, in tree: Node, mustExist: Bool) -> [Path] {
+    /// The places that a template of a node matches.
+    private func places(_ template: String, _ keys: Keys, _ node: Node, _ source: Path, in tree: Node, mustExist: Bool) -> [Path] {
         var found: [Path] = [.root]
         for part in template.split(separator: "/").map(String.init) {
             if part.hasPrefix("{") {
                 guard case .string(let text) = node.child(Key(String(part.dropFirst().dropLast()))).leaf else { return [] }
                 found = found.map { $0.appending(Key(text.string)) }
+            } else if part.hasPrefix("+") {
+                let key = GeneratedKey.of(source.keys, String(part.dropFirst()))
+                found = found.map { $0.appending(key) }
             } else if part == "*" || part.hasPrefix("$") && keys[part] == nil {
                 found = found.flatMap { path in tree.node(at: path).children.map { path.appending($0.key) } }
             } else {
@@ -296,8 +353,9 @@ struct FollowModel {
                     case .key(let names): if names.contains(where: { keys[$0] == Key(uid) }) { writes.append((path, .null)) }
                     case .child(let name, let text):
                         if node.child(Key(name)).leaf == .string(Text(uid)) {
-                            writes.append((path.appending(Key(name)), .string(Text(text))))
+                            writes.append((path.appending(Key(name)), text.map { .string(Text($0)) } ?? .null))
                         }
+                    case .by(let name): if node.child(Key(name)).leaf == .string(Text(uid)) { writes.append((path, .null)) }
                     }
                 }
             }

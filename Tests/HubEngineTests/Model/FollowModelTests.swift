@@ -35,20 +35,23 @@ private struct FollowWorld {
     private var model: FollowModel
     private let limits: EngineLimits
     private var rulesText: String
+    private let (followsChanges, isCrowded): (Bool, Bool)
     /// The last operation, for failures.
     private var last = ""
 
     init(_ random: inout SeededRandom) throws {
-        let rules = FollowRules(&random)
+        (followsChanges, isCrowded) = (random.chance(50), random.chance(20))
+        let rules = FollowRules(&random, followsChanges: followsChanges, isCrowded: isCrowded)
         var limits = EngineLimits()
         // Beyond these limits the work is done in the background; few nodes expire in a turn.
         (limits.inlineChildren, limits.expiredAtOnce) = (random.pick([3, 1_000]), random.pick([2, 50]))
         (limits.expiringNodes, limits.copyPlaces) = (random.pick([4, 1_000_000]), random.pick([3, 2_000_000]))
         (limits.largeWritePlaces, limits.followedPlaces) = random.pick([(8, 4), (1_000, 1_000)])
-        limits.countedAtOnce = random.pick([1, 1_000])
+        // Counters that are right a moment later change nodes later, too.
+        limits.countedAtOnce = followsChanges ? 1_000 : random.pick([1, 1_000])
         // More subscribers, and more marks of each post, than fit into a commit: rows and removals follow in later commits.
         var root = Node.null
-        if random.chance(20) {
+        if isCrowded {
             (limits.systemWrites, limits.continuedAtOnce) = (Self.crowd - 10, random.pick([7, 100]))
             root = ["subs": .object((0..<Self.crowd).map { (Key("s\($0)"), ["all": true]) }), "marks": Self.marks(0)]
         }
@@ -72,7 +75,7 @@ private struct FollowWorld {
             settle()
             model.pass(now: now)
         case 3:
-            let rules = FollowRules(&random)
+            let rules = FollowRules(&random, followsChanges: followsChanges, isCrowded: isCrowded)
             rulesText = rules.text
             last = "deploy \(rulesText)"
             try hub.deploy(rulesText)
@@ -154,13 +157,16 @@ private struct FollowWorld {
             }
             settle()
             let writes = found.withLock { $0.0 }
-            if !writes.isEmpty {
-                let server = Client(lane: 0, dialect: .system, identity: .admin)
-                hub.hub.database.submit(.accountData(writes, of: uid), from: server, token: 0)
-                settle()
-                _ = hub.hub.take(server)
-            }
+            // Where too much follows from all of them, one at a time.
+            if !writes.isEmpty, !remove(writes, of: uid) { for write in writes { _ = remove([write], of: uid) } }
         } while found.withLock { $0.1?.isDone == false }
+    }
+
+    private func remove(_ writes: [AccountWrite], of uid: String) -> Bool {
+        let server = Client(lane: 0, dialect: .system, identity: .admin)
+        hub.hub.database.submit(.accountData(writes, of: uid), from: server, token: 0)
+        settle()
+        return !hub.hub.take(server).contains { $0.contains("error") }
     }
 
     // MARK: Writes
@@ -194,7 +200,9 @@ private struct FollowWorld {
         func many(_ count: Int, _ name: String, _ body: () -> Node) -> Node {
             .object((0..<count).map { (Key("\(name)\($0)"), body()) }.sorted { $0.0 < $1.0 })
         }
-        switch random.below(28) {
+        switch random.below(30) {
+        case 28: return [(path("tally", user), random.chance(50) ? .null : ["x": number])]
+        case 29: return [(path("tally", user, "x"), random.chance(50) ? .null : number)]
         case 0, 1, 2:
             var node = aPost()
             // Counters as stored, or other values.
@@ -204,7 +212,7 @@ private struct FollowWorld {
         case 3: return [(path("posts", post), .null)]
         case 4: return [(path("posts", post, "state"), text(["open", "late", "closed"])), (path("posts", post, "number"), number)]
         case 5: return [(path("posts", post, "at"), random.chance(30) ? .null : time()), (path("posts", post, "number"), number)]
-        case 6: return [(path("posts", post, random.pick(["mail", "rank", "since", "number"])), random.chance(40) ? .null : number)]
+        case 6: return [(path("posts", post, random.pick(["mail", "rank", "since", "number", "same"])), random.chance(40) ? .null : number)]
         case 7: return [(path("posts", post, random.pick(["deep", "made"]), "x"), number)]
         case 8: return [(path("posts", post, "user"), .string(Text(user))), (path("posts", post, "number"), number)]
         // Consequences of a value that replaces many nodes have one common bound.

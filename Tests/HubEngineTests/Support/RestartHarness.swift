@@ -59,11 +59,19 @@ final class RestartHarness {
     func settle() {
         settleNow()
         var tries = 0
-        while tries < 10_000, hub.database.counters.owedRows > 0 {
+        // Counters are counted again after a pause.
+        while tries < 10_000, hub.database.counters.owedRows > 0 || isCounting {
             hub.time.advance(ms: 2, settled: settleNow)
             settleNow()
             tries += 1
         }
+    }
+
+    private var isCounting: Bool {
+        let pending = Mutex(false)
+        hub.database.whenDerived(waitMs: 0) { report in pending.withLock { $0 = report.pending.contains(.counters) } }
+        hub.settle()
+        return pending.withLock { $0 }
     }
 
     private func settleNow() {

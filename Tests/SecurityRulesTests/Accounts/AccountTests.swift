@@ -25,7 +25,7 @@ import TestSupport
         while !search.isDone {
             let part = search.next(in: data, atMost: atMost)
             #expect(part.count <= atMost && part.allSatisfy { $0.isDue(in: data) })
-            lines += part.map { "\($0.path) \($0.replacement?.json ?? "-")" }
+            lines += part.map { "\($0.path) \($0.value.exists ? $0.value.json : "-")" }
         }
         return lines
     }
@@ -59,22 +59,44 @@ import TestSupport
             data.set(write.value, at: write.path)
             #expect(!write.isDue(in: data), "\(write.path): made, it is due no more")
         }
-        let leaf = try #require(writes.first { $0.replacement == "deleted" })
+        let leaf = try #require(writes.first { $0.value == "deleted" })
         data.set("bo", at: leaf.path)
         #expect(!leaf.isDue(in: data), "others have written meanwhile")
         data.set(.null, at: "/posts")
         #expect(!leaf.isDue(in: data), "nothing comes back")
     }
 
-    private static let form = "An '.account' is true, a wildcard such as \"$uid\", a list of these, or {\"set\": \"deleted\"}."
+    /// `by` names the child that holds the id, and a removed leaf may be the whole node.
+    @Test func nodeGoes_ifAFieldHoldsTheID() throws {
+        let text = #"""
+            {"rules":{"posts":{"$p":{".account":{"by":"author/uid"}}},"names":{"$n":{".account":{"set":null}}},
+              "tasks":{"$t":{"owner":{".account":{"set":null}}}}}}
+            """#
+        let data: Node = [
+            "posts": ["1": ["author": ["uid": "ana"]], "2": ["author": "ana"], "3": ["author": ["uid": ["ana": 1]]], "4": ["author": ["uid": "bo"]]],
+            "names": ["x": "ana", "y": "bo", "z": ["ana": 1]], "tasks": ["t": ["owner": "ana", "title": "Tea"], "u": ["title": "ana"]],
+        ]
+        let expected = ["/posts/1 -", "/names/x -", "/tasks/t/owner -"]
+        #expect(try found("ana", text: text, in: data) == expected && found("ana", 1, text: text, in: data) == expected)
+        var search = AccountSearch(try RuleSet(parsing: text), of: "ana")
+        let post = try #require(search.next(in: data, atMost: 1).first)
+        var later = data
+        later.set("bo", at: "posts/1/author/uid")
+        #expect(post.isDue(in: data) && !post.isDue(in: later), "it was handed to somebody else meanwhile")
+    }
+
+    private static let form = "An '.account' is true, a wildcard such as \"$uid\", a list of these, {\"by\": \"author\"}, or "
+        + "{\"set\": \"deleted\"}."
     private static let own = "'true' stands at a place such as \"$uid\", whose key is the account's id. Elsewhere name the wildcard."
-    private static let leaf = "'set' is the text, number or boolean that stands there in the place of the account's id."
+    private static let leaf = "'set' is the text, number or boolean that stands there in the place of the account's id; null removes it."
+    private static let by = "'by' is a path below the node to the account's id, such as \"author/uid\"."
 
     @Test(arguments: [
         ("true", []), ("\"$b\"", []), ("\"$a\"", []), ("[\"$a\",\"$b\"]", []), ("{\"set\":\"x\"}", []), ("{\"set\":0}", []),
         ("{\"set\":false}", []), ("false", [form]), ("5", [form]), ("null", [form]), ("[]", [form]), ("{}", [form]), ("[5]", [form]),
         ("{\"set\":\"x\",\"if\":\"true\"}", [form]), ("{\"put\":\"x\"}", [form]),
-        ("{\"set\":null}", [leaf]), ("{\"set\":{\"a\":1}}", [leaf]),
+        ("{\"set\":null}", []), ("{\"set\":{\"a\":1}}", [leaf]), ("{\"by\":\"x\"}", []), ("{\"by\":\"x/y\"}", []), ("{\"by\":\"\"}", [by]),
+        ("{\"by\":5}", [by]), ("{\"by\":\"x.y\"}", [by]), ("{\"by\":\"x\",\"set\":1}", [form]),
         ("\"$c\"", ["'$c' is no wildcard of this place."]), ("\"a\"", ["'a' is no wildcard of this place."]),
         ("[\"$b\",\"$b\"]", ["'$b' stands there twice."]), ("\"$A\"", ["'$A' is no wildcard of this place."]),
     ]) func value_isOneOfTheForms(_ value: String, _ expected: [String]) {
@@ -115,7 +137,7 @@ import TestSupport
                 }
             }
             var (search, found) = (AccountSearch(rules, of: uid), [String]())
-            while !search.isDone { found += search.next(in: data, atMost: 2).map { "\($0.path)\($0.replacement == nil ? "" : "=")" } }
+            while !search.isDone { found += search.next(in: data, atMost: 2).map { "\($0.path)\($0.value == "gone" ? "=" : "")" } }
             #expect(Set(found) == expected)
         }
     }

@@ -135,6 +135,13 @@ import Testing
         Row("dayOf(data.val() * 1000, 'UTC') == '9999-12-31'", "253402300799", .allowed),
         Row("dayOf(data.val() * 1000, 'UTC') == '' || true", "253402300800", .failed),
         Row("dayOf(now, 'UTC') == '2023-11-14'", "1", .allowed),
+        // A zone from data: known, unknown, none, no zone's name, a way out of the folder.
+        Row("dayOf(1795384800000, data.val()) == '2026-11-23'", "\"Europe/Athens\"", .allowed),
+        Row("dayOf(1795384800000, data.val('UTC')) == '2026-11-22'", "null", .allowed),
+        Row("dayOf(now, data.val()) == '' || true", "\"Europe/Atlantis\"", .failed), Row("dayOf(now, data.val()) == '' || true", "null", .failed),
+        Row("dayOf(now, data.val()) == '' || true", "5", .failed), Row("dayOf(data.val(), data.val()) == '' || true", "\"UTC\"", .failed),
+        Row("dayOf(now, data.val()) == '' || true", "\"../../etc/passwd\"", .failed),
+        Row("dayNumber(dayOf(now, data.val())) == 19675", "\"UTC\"", .allowed),
         Row("root.child('x').child(dayOf(now, 'Asia/Tokyo')).exists()", "1", .denied),
     ]
 
@@ -163,7 +170,8 @@ import Testing
         ("data.childCount()", "Expression must evaluate to a boolean."),
         ("dayOf(now) == ''", "dayOf() expects a time in ms and a time zone."),
         ("dayOf('x', 'UTC') == ''", "dayOf() expects a time in ms."),
-        ("dayOf(now, data.val()) == ''", "dayOf() expects a time zone such as 'Europe/Athens'."),
+        ("dayOf(now, 5) == ''", "dayOf() expects a time zone such as 'Europe/Athens'."),
+        ("dayOf(now, data) == ''", "dayOf() expects a time zone such as 'Europe/Athens'."),
         ("dayOf(now, 'Europe/Atlantis') == ''", "Time zone 'Europe/Atlantis' is not known on this machine."),
         ("dayOf(now, '../../etc/passwd') == ''", "Time zone '../../etc/passwd' is not known on this machine."),
         ("dayOf(now, '') == ''", "Time zone '' is not known on this machine."),

@@ -26,6 +26,10 @@ import Testing
         Row(#"{"$a":{"b":{".read":"auth.uid == $a"}}}"#),
         Row(#"{"$_a":{".read":"auth != null"},"b":{"$other":{".write":"auth != null"}}}"#),
         Row(#"{"$a":{}}"#),
+        Row(#"{"a":{".write":"auth != null","$a":{".removes":{"to":"b/$a","if":"auth.uid == $a"}}}}"#, "1:75: 'auth' is the hub here"),
+        Row(
+            #"{"a":{".write":"auth != null","$a":{".inbox":{"to":"b/$u/$a","each":"c/$u","not":"auth.uid","value":{"x":"auth.uid","y":"$a"}}}}}"#,
+            "1:91: 'auth' is the hub here", "1:115: 'auth' is the hub here"),
         Row(#"{"a":{"read":{}}}"#, "1:23: 'read' is a child of this name: did you mean '.read'?"),
         Row(#"{"a":{".read":"auth.ui == 'x'"}}"#, "1:25: auth has uid, provider and token; auth.ui is null. Did you mean 'uid'?"),
         Row(
@@ -33,6 +37,11 @@ import Testing
             "1:25: auth has uid, provider and token; auth.email is null. Claims are in auth.token."),
         Row(#"{"a":{".validate":"newData.exists()"}}"#, "1:28: .validate never runs"),
         Row(#"{"a":{".validate":"newData.exists()","b":{".write":"auth != null"}}}"#),
+        Row(#"{"e":{"$d":{"$e":{".write":"auth != null"}}},"d":{"$d":{".counts":{"c":"count(e/$d)"},"c":{".validate":"newData.isNumber()"}}}}"#),
+        Row(#"{"e":{"$e":{".write":"auth != null",".copy":"d/$e"}},"d":{"$d":{".validate":"newData.exists()","x":{".validate":"newData.exists()"}}}}"#),
+        Row(
+            #"{"e":{"$e":{".write":"auth != null",".copy":"d/$e"}},"f":{"$d":{".validate":"newData.exists()"}}}"#,
+            "1:86: .validate never runs"),
         Row(#"{"a":{".write":"auth != null","b":{".validate":"newData.exists()"}}}"#),
         Row(#"{"a":{".indexOn":["k","k"]}}"#, #"1:27: .indexOn "k": stands there twice."#),
         Row(#"{"a":{".indexOn":".key"}}"#, #"1:27: .indexOn ".key": keys are always in order"#),

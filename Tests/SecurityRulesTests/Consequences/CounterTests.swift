@@ -75,6 +75,111 @@ import TestSupport
         }
     }
 
+    private static let more = #"""
+        {"rules":{
+          "d":{"$u":{"$day":{".counts":{"sum":"sum(meals/$u, each.child('kcal').val(), each.child('day').val() == $day)",
+            "most":"max(meals/$u, each.child('kcal').val(), each.child('day').val() == $day && each.child('kcal').val() < 1000)"}}}},
+          "p":{"$p":{".counts":{"replies":"count(c/$p/*)","long":"count(c/$p/*, each.val().length > 3)","top":"max(v/$p)","low":"min(v/$p)",
+            "media":"any(m/$p)","big":"any(v/$p, each.val() > 5)"}}},
+          "s":{"$u":{".counts":{"rows":{"value":"count(r/$u)","creates":true},"unread":{"value":"any(r/$u, each.val() == 1)","creates":true},
+            "last":{"value":"max(r/$u)","creates":true}}}}}}
+        """#
+
+    @Test(arguments: [
+        // a value of each member
+        Row(#"{"d":{"u":{"1":{"x":1}}},"meals":{"u":{"a":{"kcal":200,"day":"1"},"b":{"kcal":50.5,"day":"1"},"c":{"kcal":7,"day":"2"}}}}"#,
+            ["d/u/1/y": "1"], ["d/u/1/sum": "null"]),
+        Row(#"{"meals":{"u":{"a":{"kcal":200,"day":"1"},"b":{"kcal":50.5,"day":"1"},"c":{"kcal":7,"day":"2"}}}}"#,
+            ["d/u/1/y": "1"], ["d/u/1": #"{"y":1,"sum":250.5,"most":200}"#]),
+        Row(#"{"d":{"u":{"1":{"y":1,"sum":200,"most":200},"2":{"y":1,"sum":0}}},"meals":{"u":{"a":{"kcal":200,"day":"1"}}}}"#,
+            ["meals/u/a/day": #""2""#, "meals/u/b": #"{"kcal":1200,"day":"1"}"#],
+            ["d/u": #"{"1":{"y":1,"sum":1200},"2":{"y":1,"sum":200,"most":200}}"#]),
+        Row(#"{"d":{"u":{"1":{"y":1,"sum":0}}}}"#, ["meals/u/a": #"{"kcal":"many","day":"1"}"#], ["d/u/1": #"{"y":1,"sum":0}"#]),
+        // two levels
+        Row(#"{"c":{"p":{"x":{"1":"long","2":"no"},"y":{"1":"no"}}}}"#, ["p/p/t": "1"],
+            ["p/p": #"{"t":1,"replies":3,"long":1,"media":false,"big":false}"#]),
+        Row(#"{"p":{"p":{"t":1,"replies":3,"long":1}},"c":{"p":{"x":{"1":"long","2":"no"},"y":{"1":"no"}}}}"#,
+            ["c/p/z/1": #""longer""#, "c/p/x": "null"], ["p/p/replies": "2", "p/p/long": "1"]),
+        Row(#"{"p":{"p":{"t":1,"replies":3}},"c":{"p":{"x":{"1":"a","2":"b"},"y":{"1":"c"}}}}"#, ["c/p": "null"], ["p/p/replies": "0"]),
+        // the greatest and the least: one comes, a better one, it changes, it goes, all go
+        Row(#"{"p":{"p":{"t":1,"big":false}}}"#, ["v/p/a": "4"], ["p/p": #"{"t":1,"top":4,"low":4,"big":false}"#]),
+        Row(#"{"p":{"p":{"t":1,"top":4,"low":4,"big":false}},"v":{"p":{"a":4}}}"#, ["v/p/b": "6", "v/p/c": "-1.5"],
+            ["p/p": #"{"t":1,"top":6,"low":-1.5,"big":true}"#]),
+        Row(#"{"p":{"p":{"t":1,"top":6,"low":2,"big":true}},"v":{"p":{"a":4,"b":6,"c":2}}}"#, ["v/p/b": "3"],
+            ["p/p": #"{"t":1,"top":4,"low":2,"big":false}"#]),
+        Row(#"{"p":{"p":{"t":1,"top":6,"low":2,"big":true}},"v":{"p":{"a":4,"b":6,"c":2}}}"#, ["v/p/b": "null", "v/p/d": "9"],
+            ["p/p": #"{"t":1,"top":9,"low":2,"big":true}"#]),
+        Row(#"{"p":{"p":{"t":1,"top":6,"low":6,"big":true}},"v":{"p":{"a":6,"b":6}}}"#, ["v/p/b": "null"],
+            ["p/p": #"{"t":1,"top":6,"low":6,"big":true}"#]),
+        Row(#"{"p":{"p":{"t":1,"top":6,"low":6,"big":true}},"v":{"p":{"a":6}}}"#, ["v": "null"], ["p/p": #"{"t":1,"big":false}"#]),
+        // a flag
+        Row(#"{"p":{"p":{"t":1,"media":false}}}"#, ["m/p/a/b": "1"], ["p/p/media": "true"]),
+        Row(#"{"p":{"p":{"t":1,"media":true}},"m":{"p":{"a":1,"b":1}}}"#, ["m/p/a": "null"], ["p/p/media": "true"]),
+        Row(#"{"p":{"p":{"t":1,"media":true}},"m":{"p":{"a":1}}}"#, ["m/p/a": "null"], ["p/p/media": "false"]),
+        // a counter that creates its node, which goes with the last member
+        Row("null", ["r/u/a": "5"], ["s/u": #"{"rows":1,"unread":false,"last":5}"#]),
+        Row(#"{"s":{"u":{"rows":1,"unread":false,"last":5}},"r":{"u":{"a":5}}}"#, ["r/u/b": "1"], ["s/u": #"{"rows":2,"unread":true,"last":5}"#]),
+        Row(#"{"s":{"u":{"rows":1,"unread":false,"last":5}},"r":{"u":{"a":5}}}"#, ["r/u": "null"], ["s": "null"]),
+        Row(#"{"s":{"u":{"rows":1,"unread":false,"last":5,"x":1}},"r":{"u":{"a":5}}}"#, ["r/u": "null"],
+            ["s/u": #"{"rows":0,"unread":false,"x":1}"#]),
+        // a client cannot remove it while something counts, and can write more into it
+        Row(#"{"s":{"u":{"rows":1,"unread":false,"last":5,"x":1}},"r":{"u":{"a":5}}}"#, ["s/u": "null"],
+            ["s/u": #"{"rows":1,"unread":false,"last":5}"#]),
+        Row(#"{"s":{"u":{"rows":1,"unread":false,"last":5,"x":1}},"r":{"u":{"a":5}}}"#, ["s": "null", "r/u/b": "7"],
+            ["s/u": #"{"rows":2,"unread":false,"last":7}"#]),
+        Row(#"{"s":{"u":{"rows":1,"unread":false,"last":5,"x":1}},"r":{"u":{"a":5}}}"#, ["s/u/x": "null", "r/u/a": "null"], ["s": "null"]),
+        Row("null", ["s/u/x": "1"], ["s/u": #"{"x":1,"rows":0,"unread":false}"#]),
+        Row("null", ["s/u/rows": "0"], ["s": "null"]),
+    ]) func counterOfEveryKind_isKept(_ row: Row) throws {
+        let rules = try RuleSet(parsing: Self.more)
+        let old = try Node(json: row.old)
+        let writes = try row.writes.map { (path: try Path(parsing: $0.key), value: try Node(json: $0.value)) }
+        let found = try rules.consequences(of: writes.map(\.path), old: old, new: writes.after(old))
+        for (path, value) in row.then {
+            let stored = found.tree.node(at: try Path(parsing: path))
+            #expect(stored == (try Node(json: value)), "\(path) \(stored.json)")
+        }
+    }
+
+    /// Where the greatest value goes from a large set, it is found later; where a greater one comes at the same time, at once.
+    @Test func greatestValueOfALargeSet_isFoundLater() throws {
+        let rules = try RuleSet(parsing: Self.more)
+        let old: Node = ["p": ["p": ["t": 1, "top": 19, "low": 0, "big": true]], "v": ["p": .object((0..<20).map { (Key("v\($0)"), .int(Int64($0))) })]]
+        var limits = ConsequenceLimits()
+        limits.counted = 10
+        func found(_ writes: [(path: Path, value: Node)]) throws -> Consequences {
+            try rules.consequences(of: writes.map(\.path), old: old, new: writes.after(old), limits: limits)
+        }
+        var result = try found([("v/p/v19", .null)])
+        #expect(result.needsCounting && result.tree.node(at: "p/p/top") == 19)
+        #expect(rules.countAll(in: result.tree).first { $0.path == "p/p/top" }?.outcome(in: result.tree) == .write(18))
+        result = try found([("v/p/v19", 30)])
+        #expect(!result.needsCounting && result.tree.node(at: "p/p/top") == 30)
+        result = try found([("v/p/v3", .null)])
+        #expect(!result.needsCounting && result.tree.node(at: "p/p/top") == 19 && result.keysScanned == 0)
+    }
+
+    /// A missing node is created by counting everything, as after a deploy.
+    @Test func countOfEverything_createsNodes() throws {
+        let rules = try RuleSet(parsing: Self.more)
+        var tree: Node = ["r": ["u": ["a": 1, "b": 5]]]
+        let corrections = rules.countAll(in: tree)
+        #expect(corrections.count == 3)
+        tree.set(9, at: "r/u/c")
+        tree.set(["rows": 1, "last": 9], at: "s/u")
+        #expect(corrections.first { $0.path == "s/u/rows" }?.outcome(in: tree) == .write(3))
+        func last(_ gained: Int?, _ lost: Int?) -> CounterCorrection.Outcome? {
+            let change = CounterChange(.max, gained: gained.map { CounterSum(count: $0) }, lost: lost.map { CounterSum(count: $0) })
+            return corrections.first { $0.path == "s/u/last" }?.outcome(in: tree, since: change)
+        }
+        // 5 was counted, and 9 is stored.
+        #expect(last(9, nil) == .isRight && last(9, 8) == .isRight && last(8, nil) == .write(8) && last(nil, 4) == .write(5))
+        #expect(last(nil, 5) == .countAgain && last(9, 9) == .countAgain && last(6, 7) == .countAgain)
+        #expect(corrections.first { $0.path == "s/u/unread" }?.outcome(in: tree) == .write(true))
+    }
+
+    private static let form = #"{"votes": "count(votes/$e)"}, or {"votes": {"value": "count(votes/$e)", "creates": true}}"#
+
     /// Clients may send a counter's stored value or leave it out; a value from an administrator is replaced.
     @Test(arguments: [
         ("e/x/votes", "3"), ("e/x/votes", "\"2\""),
@@ -96,14 +201,22 @@ import TestSupport
     }
 
     @Test(arguments: [
-        (#"{"a":{".counts":{}}}"#, "1:26: '.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."),
-        (#"{"a":{".counts":"count(x)"}}"#, "1:26: '.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."),
-        (#"{"a":{".counts":{"n":5}}}"#, "1:31: '.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."),
+        (#"{"a":{".counts":{}}}"#, "1:26: '.counts' is an object of names and what they count: \(form)."),
+        (#"{"a":{".counts":"count(x)"}}"#, "1:26: '.counts' is an object of names and what they count: \(form)."),
+        (#"{"a":{".counts":{"n":5}}}"#, "1:31: '.counts' is an object of names and what they count: \(form)."),
         (#"{"a":{".counts":{"n.":"count(x)"}}}"#, "1:27: 'n.' cannot be a key of data."),
-        (#"{"a":{".counts":{"n":"max(x)"}}}"#,
-            "1:32: A counter is 'count(place)' or 'sum(place)', with a condition if needed: 'count(votes/$e, each.val() > 0)'."),
-        (#"{"a":{".counts":{"n":"count(x/*)"}}}"#, "1:38: The counted place has keys, and wildcards of the node's own place."),
-        (#"{"a":{".counts":{"n":"count(x/$y)"}}}"#, "1:38: The counted place has keys, and wildcards of the node's own place."),
+        (#"{"a":{".counts":{"n":"most(x)"}}}"#,
+            "1:32: A counter is 'count(place)', 'sum(place)', 'max(place)', 'min(place)' or 'any(place)', with a value and a condition if "
+                + "needed: 'count(votes/$e, each.val() > 0)', 'sum(meals/$u, each.child('calories').val())'."),
+        (#"{"a":{".counts":{"n":"count(x/$y)"}}}"#, "1:38: The counted place has keys, wildcards of the node's own place, and *."),
+        (#"{"a":{".counts":{"n":"count(x/+)"}}}"#, "1:38: The counted place has keys, wildcards of the node's own place, and *."),
+        (#"{"a":{".counts":{"n":"count(x, each.exists(), each.exists())"}}}"#, "1:54: Unexpected ','."),
+        (#"{"a":{".counts":{"n":"sum(x, each.val(), each.val())"}}}"#, "1:51: Expression must evaluate to a boolean."),
+        (#"{"a":{".counts":{"n":"max(x, each)"}}}"#, "1:39: Expression must evaluate to a number, boolean, string, or null."),
+        (#"{"$a":{".counts":{"n":"max(x, $a, each.val() == $a)"}}}"#,
+            "1:40: A wildcard that is not in the counted place stands in one == only."),
+        (#"{"a":{".counts":{"n":{"value":"count(x)","create":true}}}}"#, "1:31: '.counts' is an object of names and what they count: \(form)."),
+        (#"{"a":{".counts":{"n":{"creates":true}}}}"#, "1:31: '.counts' is an object of names and what they count: \(form)."),
         (#"{"$a":{".counts":{"n":"count(x)"}}}"#,
             "1:33: '$a' is to be in the counted place, or compared with == in the condition: "
                 + "'count(posts, each.child('user').val() == $a)'."),

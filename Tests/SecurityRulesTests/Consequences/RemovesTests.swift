@@ -28,6 +28,84 @@ import TestSupport
     private static let post = #"{"posts":{"p":{"author":{"uid":"u"}},"q":{"t":1}},"comments":{"p":{"c":1,"d":2}},"likes":{"c":5,"e":6},"#
         + #""timeline":{"x":{"p":1,"q":2},"y":{"q":1},"z":{"p":3}},"by":{"u":{"p":1},"v":{"p":2}}}"#
 
+    private static let conditional = #"""
+        {"rules":{
+          "tasks":{"$t":{".removes":[{"to":["reminders/{owner}/$t","pins/*/$t"],"on":"change",
+              "if":"newData.child('done').val() == true && data.child('done').val() != true"},
+            {"to":"shares/$t","if":"data.child('kind').val() == 'private'"}]}},
+          "orders":{"$o":{".removes":{"to":"drafts/$o","on":"change"}}},
+          "all":{".removes":{"to":"mark","on":"change"},"$x":{".removes":{"to":"marks/$x","on":"change","if":"newData.val() > 5"}}},
+          "list":{"$u":{"$n":{}}},"likes":{"$p":{"$u":{".removes":"list/*/+like"}}},
+          "self":{"$s":{".removes":{"to":"self/$s","on":"change","if":"newData.child('a').exists() && newData.child('b').exists()"}}}}}
+        """#
+    private static let task = #"{"tasks":{"t":{"owner":"a","kind":"private"},"s":{"owner":"a"}},"reminders":{"a":{"t":1,"s":1},"b":{"t":1}},"#
+        + #""pins":{"x":{"t":1},"y":{"t":1,"s":1}},"shares":{"t":1,"s":1},"drafts":{"o":1},"mark":1,"marks":{"m":1,"n":1}}"#
+
+    @Test(arguments: [
+        // a field changes, changes to another value, stays as it is
+        Row(task, ["tasks/t/done": "true"], "/reminders/a/t", "/pins/x/t", "/pins/y/t"), Row(task, ["tasks/t/done": "false"]),
+        Row(#"{"tasks":{"t":{"owner":"a","done":true}},"reminders":{"a":{"t":1}}}"#, ["tasks/t/title": "1"]),
+        // a place above the node is written; the place is named by the former value
+        Row(task, ["tasks/t": #"{"owner":"b","done":true}"#], "/reminders/a/t", "/pins/x/t", "/pins/y/t"),
+        Row(task, ["tasks": #"{"t":{"owner":"a","done":true}}"#], "/reminders/a/t", "/pins/x/t", "/pins/y/t"),
+        // a removal has its own condition
+        Row(task, ["tasks/t": "null"], "/shares/t"), Row(task, ["tasks/s": "null"]), Row(task, ["tasks": "null"], "/shares/t"),
+        // a new node, named by its own values; many at once
+        Row(task, ["orders/o": "1"], "/drafts/o"), Row(task, ["orders": #"{"o":{"x":1},"p":1}"#], "/drafts/o"), Row(task, ["orders/x": "1"]),
+        Row(#"{"reminders":{"a":{"n":1}}}"#, ["tasks/n": #"{"owner":"a","done":true}"#], "/reminders/a/n"),
+        // a node above what is written, and its children
+        Row(task, ["all/m": "6"], "/mark", "/marks/m"), Row(task, ["all/m": "5"], "/mark"), Row(task, ["all": #"{"m":7,"n":8,"o":"x"}"#], "/mark", "/marks/m", "/marks/n"),
+        // by itself
+        Row(#"{"self":{"s":{"a":1}}}"#, ["self/s/b": "1"], "/self/s"), Row(#"{"self":{"s":{"a":1}}}"#, ["self/s/c": "1"]),
+    ]) func change_hasItsTargetsRemoved(_ row: Row) throws {
+        let rules = try RuleSet(parsing: Self.conditional)
+        let old = try Node(json: row.old)
+        let writes = try row.writes.map { (path: try Path(parsing: $0.key), value: try Node(json: $0.value)) }
+        let found = try rules.consequences(of: writes.map(\.path), old: old, new: writes.after(old))
+        #expect(found.writes.map(\.path.description).sorted() == row.removed.sorted())
+    }
+
+    /// A generated key is that of the same node's rows.
+    @Test func generatedKey_isTheSameForRowsAndTheirRemoval() throws {
+        let rules = try RuleSet(parsing: #"""
+            {"rules":{"likes":{"$p":{"$u":{".inbox":{"to":"list/$r/+like","each":"fans/$r","value":{"of":"$p"}},".removes":"list/*/+like",
+              ".copy":"all/+"}}}}}
+            """#)
+        var tree: Node = ["fans": ["x": 1, "y": 1]]
+        func write(_ path: Path, _ value: Node) throws -> Consequences {
+            var new = tree
+            new.set(value, at: path)
+            let found = try rules.consequences(of: [path], old: tree, new: new)
+            tree = found.tree
+            return found
+        }
+        _ = try write("likes/p/u", 1)
+        let keys = tree.node(at: "list/x").children.map(\.0)
+        #expect(keys.count == 1 && keys[0].string.utf8.count == 20 && tree.node(at: "list/y").children.map(\.0) == keys)
+        let copies = tree.child("all").children.map(\.0)
+        #expect(copies.count == 1 && copies != keys, "a name makes another key")
+        _ = try write("likes/p/v", 1)
+        #expect(tree.node(at: "list/x").childCount == 2 && tree.child("all").childCount == 2)
+        _ = try write("likes/p/u", 2)
+        #expect(tree.node(at: "all").child(copies[0]) == 2, "the copy follows its node")
+        _ = try write("likes/p/u", .null)
+        #expect(tree.node(at: "list/x").childCount == 1 && tree.node(at: "list/x").child(keys[0]).isNull && tree.child("all").childCount == 1)
+    }
+
+    @Test(arguments: [
+        (#"{"to":"x","on":"write"}"#, "1:43: 'on' is \"removal\" or \"change\"."),
+        (#"{"to":"x","when":"true"}"#, "1:38: A '.removes' has no 'when'."),
+        (#"{"if":"true"}"#, form), (#"{"to":5}"#, "1:34: A 'to' is a place such as \"comments/$post\", or a list of them."),
+        (#"{"to":"x","if":"5"}"#, "1:44: Expression must evaluate to a boolean."), (#"{"to":"x/+a-b"}"#, "1:37: A generated key is '+', or '+' with a name such as '+likes'."),
+        ("5", form), ("[]", form), ("{}", form),
+    ]) func formOfARemoval_isRefused(_ value: String, _ message: String) {
+        #expect(faults(#"{"rules":{"$a":{".removes":\#(value)}}}"#).map(\.description) == [message])
+    }
+
+    private static let form = "1:28: \(removal)"
+    private static let removal = "A '.removes' is a place such as \"comments/$post\", {\"to\": …, \"if\": …, \"on\": \"removal\" or \"change\"}, "
+        + "or a list of these."
+
     @Test(arguments: [
         // the node itself, a place above it, or one of several writes
         Row(post, ["posts/p": "null"], "/comments/p", "/timeline/x/p", "/timeline/z/p", "/by/u/p", "/likes/c"),
@@ -70,9 +148,9 @@ import TestSupport
 
     @Test(arguments: [
         (#"{".removes":"a"}"#, "1:11: A '.removes' stands below the root."),
-        (#"{"a":{".removes":5}}"#, "1:27: A '.removes' is a place such as \"comments/$post\", or a list of them."),
-        (#"{"a":{".removes":[]}}"#, "1:27: A '.removes' is a place such as \"comments/$post\", or a list of them."),
-        (#"{"a":{".removes":["x",5]}}"#, "1:32: A '.removes' is a place such as \"comments/$post\", or a list of them."),
+        (#"{"a":{".removes":5}}"#, "1:27: \(removal)"),
+        (#"{"a":{".removes":[]}}"#, "1:27: \(removal)"),
+        (#"{"a":{".removes":["x",5]}}"#, "1:32: \(removal)"),
         (#"{"a":{".removes":""}}"#, "1:28: Expected a place such as \"comments/$post\"."),
         (#"{"a":{".removes":"/x"}}"#, "1:28: A segment of the place is empty. It is written without the first /."),
         (#"{"a":{".removes":"x//y"}}"#, "1:30: A segment of the place is empty."),

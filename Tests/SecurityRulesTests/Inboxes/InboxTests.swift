@@ -105,7 +105,7 @@ import TestSupport
             "1:49: 'each' has one wildcard of its own, such as $u: it ranges over those who get a row."),
         (#"{"a":{".inbox":{"to":"x/u","each":"y/$u","value":1}}}"#, "1:32: The place of a row has the wildcard of 'each', $u."),
         (#"{"a":{"$k":{".inbox":{"to":"x/$u","each":"y/$u","value":1}}}}"#,
-            "1:38: The place of a row has the key of its node, $k: else two nodes would share a row."),
+            "1:38: The place of a row has the key of its node, $k, or a generated one, +: else two nodes would share a row."),
         (#"{"a":{"$e":{"$k":{".inbox":{"to":"x/$u/$k","each":"y/$u","value":1}}}}}"#,
             "1:44: The place of a row has every wildcard of its node's, also $e: else two nodes share a row."),
         (#"{"a":{"$e":{"m":{".inbox":{"to":"x/$u","each":"y/$u","value":1}}}}}"#,

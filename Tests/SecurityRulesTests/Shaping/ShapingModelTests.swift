@@ -5,7 +5,8 @@ import TestSupport
 
 /// `.drop` and `.default` against a model that scans all places of the trees for each rule of the file.
 @Suite(.timeLimit(.minutes(30))) struct ShapingModelTests {
-    private enum Meaning { case none, drop, dropNumbers, put(Node) }
+    /// `keep` and `follow` are kept defaults: a value, and the value of the sibling `d`.
+    private enum Meaning { case none, drop, dropNumbers, put(Node), keep(Node), follow }
     private typealias Rule = (pattern: [String], meaning: Meaning)
 
     /// The meaning of the rule nodes. A literal name hides a wildcard at the same level.
@@ -27,15 +28,33 @@ import TestSupport
         func drops(_ place: Path, in tree: Node) -> Bool {
             self[place].contains { meaning in
                 switch meaning {
-                case .drop: true
+                case .drop, .keep, .follow: true
                 case .dropNumbers: if case .int = tree.node(at: place) { true } else { false }
                 default: false
                 }
             }
         }
 
-        func value(_ place: Path) -> Node? {
-            for case .put(let value) in self[place] { return value }
+        func isKept(_ place: Path) -> Bool {
+            self[place].contains { meaning in
+                switch meaning {
+                case .keep, .follow: true
+                default: false
+                }
+            }
+        }
+
+        /// The value that a default wants at a place; nil without one.
+        func value(_ place: Path, in tree: Node) -> Node? {
+            for meaning in self[place] {
+                switch meaning {
+                case .put(let value), .keep(let value): return value
+                case .follow:
+                    let source = tree.node(at: place.parent).child("d")
+                    return source.hasChildren ? .null : source.leaf
+                default: continue
+                }
+            }
             return nil
         }
     }
@@ -88,8 +107,15 @@ import TestSupport
             }
             if let last = pattern.last, !last.hasPrefix("$"), random.chance(30) {
                 let value: Node = random.chance(50) ? ["d": 1] : 7
-                members.append("\".default\":" + (random.chance(50) && !value.hasChildren ? "\"3 + 4\"" : value.json))
-                rules.append((pattern, .put(value)))
+                if random.chance(40), !members.contains(where: { $0.contains(".drop") }) {
+                    let follows = random.chance(60)
+                    let text = follows ? "\"newData.parent().child('d').val()\"" : value.json
+                    members.append("\".default\":{\"value\":\(text),\"always\":true}")
+                    rules.append((pattern, follows ? .follow : .keep(value)))
+                } else {
+                    members.append("\".default\":" + (random.chance(50) && !value.hasChildren ? "\"3 + 4\"" : value.json))
+                    rules.append((pattern, .put(value)))
+                }
             }
             if pattern.count < 4 {
                 for name in ["a", "b", "c"] where random.chance(45) { members.append("\"\(name)\":\(node(pattern + [name], &random))") }
@@ -110,9 +136,12 @@ import TestSupport
         let table = Table(rules)
         var ignored: [Int] = []
         let sent = writes.after(old)
-        for (i, write) in writes.enumerated() where sent.node(at: write.path).exists {
+        for (i, write) in writes.enumerated() {
             let isDropped = (1...4).contains { depth in
-                depth <= write.path.depth && table.drops(Path(write.path.keys.prefix(depth)), in: sent)
+                let place = Path(write.path.keys.prefix(depth))
+                // A removal is not dropped, except below a kept default.
+                let mayDrop = sent.node(at: write.path).exists || table.isKept(place) && depth < write.path.depth
+                return depth <= write.path.depth && mayDrop && table.drops(place, in: sent)
             }
             if isDropped { ignored.append(i) }
         }
@@ -133,14 +162,24 @@ import TestSupport
     /// The first place where a default is missing.
     private static func absent(_ table: Table, _ tree: Node, _ old: Node, _ written: [Path], _ put: [Path]) -> (Path, Node)? {
         for parent in places(tree) + [.root] where tree.node(at: parent).hasChildren {
-            let isWritten = (written + put).contains { location in
-                if location.contains(parent) { return true }
-                return parent.contains(location) && (location.depth == parent.depth + 1 || old.node(at: parent).isNull)
+            let isWritten = (written + put).contains { $0.contains(parent) } || written.contains { location in
+                parent.contains(location) && (location.depth == parent.depth + 1 || old.node(at: parent).isNull)
             }
             guard isWritten else { continue }
             for key in ["a", "b", "c"] {
                 let place = parent.appending(Key(key))
-                if tree.node(at: place).isNull, let value = table.value(place) { return (place, value) }
+                if tree.node(at: place).isNull, let value = table.value(place, in: tree), value.exists { return (place, value) }
+            }
+        }
+        // A kept default also follows what is written far below its parent.
+        for parent in places(tree) + [.root] where tree.node(at: parent).hasChildren {
+            guard (written + put).contains(where: { $0.contains(parent) || parent.contains($0) }) else { continue }
+            for key in ["a", "b", "c"] {
+                let place = parent.appending(Key(key))
+                guard table.isKept(place), let value = table.value(place, in: tree), tree.node(at: place) != value else { continue }
+                // What lies below the value has defaults of its own, and is compared without them.
+                if put.contains(place) { continue }
+                return (place, value)
             }
         }
         return nil
