@@ -168,7 +168,7 @@ private struct Town {
         Decision("follow write", rules, tree, [("users-follow/\(Self.name(501))/\(Self.name(500))/current", Self.fix)], by: Self.name(500))
     }
 
-    /// A post with its copy and ten timelines, each compared with the post field by field.
+    /// A post with its copy and ten timelines, each compared with the post.
     var danger: Decision {
         let post: Node = [
             "user": .string(Self.name(500)), "timestamp": .int(Self.now / 1000), "latitude": 37.9553, "longitude": 23.7021,

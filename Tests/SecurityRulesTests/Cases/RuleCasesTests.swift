@@ -175,4 +175,15 @@ import Testing
         #expect(result.count > 100)
         #expect(city.rules.warnings.isEmpty, "\(city.rules.warnings)")
     }
+
+    /// The same for the examples that are only rules.
+    @Test(arguments: ["aboard", "watchr"]) func example_coversAllItsRules_bothWays(_ name: String) throws {
+        let folder = try City.exampleFolder().deletingLastPathComponent().appending(path: name)
+        let rules = try RuleSet(parsing: String(contentsOf: folder.appending(path: "rules.json"), encoding: .utf8))
+        let text = try String(contentsOf: folder.appending(path: "cases.json"), encoding: .utf8)
+        let result = rules.run(try RuleCases(parsing: text))
+        #expect(result.failures.isEmpty, "\(result.failures.map { "\($0.failed.line): \($0.failed.name): \($0.message)" })")
+        #expect(result.coverage.isComplete, "\(result.coverage.rules.compactMap { rule in rule.gap.map { "\(rule.name): \($0)" } })")
+        #expect(rules.warnings.isEmpty, "\(rules.warnings)")
+    }
 }
