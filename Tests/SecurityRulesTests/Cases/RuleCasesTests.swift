@@ -177,7 +177,7 @@ import Testing
     }
 
     /// The same for the examples that are only rules.
-    @Test(arguments: ["aboard", "watchr"]) func example_coversAllItsRules_bothWays(_ name: String) throws {
+    @Test(arguments: ["aboard", "fitness", "planner", "watchr"]) func example_coversAllItsRules_bothWays(_ name: String) throws {
         let folder = try City.exampleFolder().deletingLastPathComponent().appending(path: name)
         let rules = try RuleSet(parsing: String(contentsOf: folder.appending(path: "rules.json"), encoding: .utf8))
         let text = try String(contentsOf: folder.appending(path: "cases.json"), encoding: .utf8)
