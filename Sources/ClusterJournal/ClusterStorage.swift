@@ -65,6 +65,7 @@ public final class ClusterStorage: JournalStorage {
         return OpenedJournal(recovered, journal(of: namespace, writerRole), writerRole: writerRole, link: transport.link(of: namespace))
     }
 
+    public func holds(_ namespace: String) -> Bool { local.store.holds(namespace) }
     public var cluster: ClusterReport? { hubs.report }
     public func announceAddress(_ address: String) { hubs.announceAddress(address) }
 

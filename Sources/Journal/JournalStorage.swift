@@ -20,6 +20,16 @@ public protocol JournalStorage: Sendable {
     /// - Throws: `.corrupt` naming the damaged part; `.disk`, `.closed`.
     func open(_ namespace: String) throws(JournalError) -> OpenedJournal
 
+    /// Whether a namespace has present or past content. Blocks.
+    func holds(_ namespace: String) -> Bool
+
+    /// Removes a namespace with its content and settings, open or not, and stores a setting of the whole store: both or neither, whenever
+    /// the process is killed. An open journal of the namespace refuses later batches; if the removal fails, it continues.
+    /// The namespace may be opened again later, empty.
+    /// - Parameter completion: called once, when the removal is as durable as an acknowledged write.
+    func remove(
+        _ namespace: String, noting setting: JournalSetting, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+
     /// Announces the end of the process: long maintenance work is cancelled, and no more is started. A snapshot is stored only if it is
     /// small, and otherwise fails with `.closed`; the next start then replays the log. From any thread.
     func prepareToClose()
@@ -34,6 +44,12 @@ extension JournalStorage {
     public var cluster: ClusterReport? { nil }
     public func announceAddress(_ address: String) {}
     public var accountLog: (any SharedLog)? { nil }
+    public func holds(_ namespace: String) -> Bool { false }
+
+    /// For storages that cannot remove namespaces, such as a cluster's.
+    public func remove(
+        _ namespace: String, noting setting: JournalSetting, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) { completion(.failure(.unavailable(reason: "this storage cannot remove a namespace"))) }
 }
 
 /// An opened namespace.
@@ -120,6 +136,13 @@ public final class MemoryStorage: JournalStorage {
     public var settingStore: any SettingStore { settings }
     /// A journal that sends batches to its followers and keeps none: the database holds the content.
     public func open(_ namespace: String) -> OpenedJournal { OpenedJournal(Recovered(), MemoryJournal(keeping: 0, isImmediate: true)) }
+    public func remove(
+        _ namespace: String, noting setting: JournalSetting, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) {
+        settings.removeAll(of: namespace)
+        settings.put(setting.value, setting: setting.name, of: nil, completion: completion)
+    }
+
     public func prepareToClose() {}
     public func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) { DispatchQueue.global().async { done(nil) } }
 }

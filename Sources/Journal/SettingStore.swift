@@ -77,4 +77,7 @@ public final class MemorySettings: SettingStore {
         values.withLock { $0[namespace ?? "", default: [:]][name] = value }
         completion(.success(()))
     }
+
+    /// Removes all settings of a namespace.
+    func removeAll(of namespace: String) { values.withLock { $0[namespace] = nil } }
 }

@@ -11,7 +11,7 @@ enum StoreCheck {
         // An earlier format is checked when it is upgraded.
         guard try Schema.format(of: db) == Schema.format else { return [:] }
         var commits: [String: UInt64] = [:]
-        for (name, known) in try Schema.namespaces(db, path: path) {
+        for (name, known) in try Schema.namespaces(db, path: path) where !Schema.isRemoved(name) {
             do {
                 commits[name] = try check(known, db)
             } catch let fault as PlaceFault { throw corrupt("\(fault.place) of namespace \(name)") }

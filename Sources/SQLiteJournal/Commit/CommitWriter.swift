@@ -46,6 +46,11 @@ final class CommitWriter: @unchecked Sendable {
         registry.keep()
     }
 
+    /// Number of commits of the namespaces that the items remove.
+    func commitsRemoved(by items: ArraySlice<Waiting.Item>) -> UInt64 {
+        items.reduce(0) { if case .drop = $1.work { $0 &+ registry.last(of: $1.namespace) } else { $0 } }
+    }
+
     /// Releases the statements; the next commit prepares them again.
     func end() { statements = nil }
 
@@ -108,6 +113,14 @@ final class CommitWriter: @unchecked Sendable {
             // Keep batches after the snapshot: they are stored nowhere else.
             let statement = try db.cachedStatement(sql: "DELETE FROM batch WHERE namespace = ? AND sequence <= ?")
             try statement.execute(arguments: [known.id, Int64(clamping: min(sequence, known.snapshotSequence))])
+        case .drop(let setting):
+            try SettingRows.removeAll(of: item.namespace, db)
+            try SettingRows.store(setting.value, setting: setting.name, of: "", db)
+            guard let known = registry[item.namespace] else { break }
+            try db.execute(sql: "DELETE FROM snapshot WHERE namespace = ?", arguments: [known.id])
+            try db.execute(
+                sql: "UPDATE namespace SET name = ? WHERE id = ?", arguments: [Schema.removedName(item.namespace, known.id), known.id])
+            registry.drop(item.namespace, known)
         case .snapshot, .close: break
         }
         return Outcome()

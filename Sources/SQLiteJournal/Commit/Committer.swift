@@ -184,6 +184,9 @@ final class Committer: @unchecked Sendable {
     private func commit(_ items: ArraySlice<Waiting.Item>, _ db: Database) {
         var outcomes: [CommitWriter.Outcome] = []
         let (begin, pages, isDisturbed) = (scheduler.steadyNs, log.pages, isDiskBusy)
+        let removed = writer.commitsRemoved(by: items)
+        // Before the commit: after a crash behind it, the mark must not count commits that are gone.
+        if removed > 0 { log.acknowledge(commits: commits &- removed) }
         do {
             // A failing disk may take long to report the error, so count failed commits too.
             defer {
@@ -196,6 +199,7 @@ final class Committer: @unchecked Sendable {
             for (item, outcome) in zip(items, outcomes) where outcome.isNew {
                 if case .success = outcome.result { commits &+= item.work.commits }
             }
+            commits &-= removed
             log.acknowledge(commits: commits)
         } catch {
             // Items that were not refused themselves failed with the transaction.
@@ -210,8 +214,16 @@ final class Committer: @unchecked Sendable {
             if let batch = item.work.batch, case .success = outcome.result, outcome.isNew {
                 appended(batch, to: item.namespace, bytes: outcome.bytes)
             }
+            if case .drop = item.work { dropped(item.namespace, outcome.result) }
             item.completion(outcome.result)
         }
+    }
+
+    /// Ends what other parts do for a namespace that is removed, and begins to remove its rows.
+    private func dropped(_ namespace: String, _ result: Result<Void, JournalError>) {
+        guard case .success = result else { return journal.undoRemoval(of: namespace) }
+        tails.close(namespace)
+        snapshotter.drop(namespace)
     }
 
     /// Passes a batch that has become durable to the other parts.

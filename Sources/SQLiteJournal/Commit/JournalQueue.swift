@@ -47,8 +47,15 @@ final class JournalQueue: @unchecked Sendable {
             let work = item.work
             let isRefused = waiting.isClosed && !work.survivesStoreClose(isLate: waiting.isLate)
                 || !work.survivesJournalClose && waiting.closed.contains(item.namespace)
+                || item.removals.map { $0 != waiting.removals[item.namespace, default: 0] } == true
             if isRefused { return (true, false) }
-            if case .close = item.work { waiting.closed.insert(item.namespace) }
+            switch item.work {
+            case .close: waiting.closed.insert(item.namespace)
+            case .drop:
+                waiting.removals[item.namespace, default: 0] += 1
+                waiting.closed.remove(item.namespace)
+            default: break
+            }
             waiting.items.append(item)
             if waiting.isScheduled { return (false, false) }
             (waiting.isScheduled, waiting.isHeld) = (true, isHeld)
@@ -127,6 +134,12 @@ final class JournalQueue: @unchecked Sendable {
     // MARK: End
 
     var isClosed: Bool { waiting.withLock(\.isClosed) }
+
+    /// How often a namespace was removed.
+    func removals(of namespace: String) -> Int { waiting.withLock { $0.removals[namespace, default: 0] } }
+
+    /// A removal has failed: journals from before it continue.
+    func undoRemoval(of namespace: String) { waiting.withLock { $0.removals[namespace, default: 1] -= 1 } }
 
     func isClosed(_ namespace: String) -> Bool { waiting.withLock { $0.isClosed || $0.closed.contains(namespace) } }
 

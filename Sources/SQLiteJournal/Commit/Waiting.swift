@@ -6,7 +6,15 @@ struct Waiting {
         /// Empty for items that concern the whole store.
         let namespace: String
         let work: Work
+        /// Number of the journal's removals when it was opened, for items of a journal; see `Waiting.removals`.
+        var removals: Int?
         let completion: @Sendable (Result<Void, JournalError>) -> Void
+
+        init(
+            namespace: String, work: Work, removals: Int? = nil, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+        ) {
+            (self.namespace, self.work, self.removals, self.completion) = (namespace, work, removals, completion)
+        }
 
         /// Subtracts the estimated bytes of the item from `room`; false when they exceed it. O(room)
         func takes(from room: inout Int) -> Bool {
@@ -15,7 +23,7 @@ struct Waiting {
             case .put(_, let value): room -= value?.count ?? 0
             case .step(.chunks(let run)): room -= run.bytes
             case .slice(let staging): room -= staging.bytes
-            case .step, .removal, .snapshot, .truncate, .taking, .close: break
+            case .step, .removal, .snapshot, .truncate, .taking, .close, .drop: break
             }
             return room >= 0
         }
@@ -49,11 +57,13 @@ struct Waiting {
         /// Part of an import from another folder.
         case taking(NamespaceImport.Step)
         case close
+        /// Removes the namespace with its settings, and stores a setting of the whole store in the same transaction.
+        case drop(noting: JournalSetting)
 
         /// Whether it still runs after its journal was closed: settings of a namespace outlive its journal, and so does a snapshot in progress.
         var survivesJournalClose: Bool {
             switch self {
-            case .put, .step, .removal, .slice, .seal: true
+            case .put, .step, .removal, .slice, .seal, .drop: true
             default: false
             }
         }
@@ -70,7 +80,7 @@ struct Waiting {
         /// Whether it is part of a transaction, and may share it.
         var isStored: Bool {
             switch self {
-            case .append, .put, .slice, .seal, .step, .removal, .truncate, .taking: true
+            case .append, .put, .slice, .seal, .step, .removal, .truncate, .taking, .drop: true
             case .snapshot, .close: false
             }
         }
@@ -78,7 +88,7 @@ struct Waiting {
         /// Whether it needs its own transaction: it fills one, and the commits before it need not wait for that.
         var needsOwnTransaction: Bool {
             switch self {
-            case .slice, .step(.chunks), .removal, .taking: true
+            case .slice, .step(.chunks), .removal, .taking, .drop: true
             default: false
             }
         }
@@ -107,6 +117,7 @@ struct Waiting {
             case .append(let batch), .seal(let batch): (batch.staged.isEmpty ? nil : .beforeSeal, nil)
             case .taking(.chunks): (nil, .snapshotChunk)
             case .taking(.commit): (.beforeSwitch, .afterSwitch)
+            case .drop: (.beforeDrop, .afterDrop)
             default: (nil, nil)
             }
         }
@@ -125,4 +136,6 @@ struct Waiting {
     var isLate = false
     /// Closed namespaces.
     var closed: Set<String> = []
+    /// How often each namespace was removed. Journals that were opened before refuse all later items.
+    var removals: [String: Int] = [:]
 }

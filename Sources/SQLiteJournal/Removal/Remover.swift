@@ -15,6 +15,7 @@ final class Remover: @unchecked Sendable {
     // Sendable: the variables are confined to the journal queue; the rest is immutable.
 
     private let journal: JournalQueue
+    private let registry: Registry
     private let totals: WrittenTotals
     private let scheduler: Scheduler
     /// Queue of the pauses between steps.
@@ -46,9 +47,11 @@ final class Remover: @unchecked Sendable {
     private static let unusedRows = 64
 
     init(
-        _ journal: JournalQueue, _ totals: WrittenTotals, _ scheduler: Scheduler, pauses: DispatchQueue, _ settings: JournalStore.Settings
+        _ journal: JournalQueue, _ registry: Registry, _ totals: WrittenTotals, _ scheduler: Scheduler, pauses: DispatchQueue,
+        _ settings: JournalStore.Settings
     ) {
         self.journal = journal
+        self.registry = registry
         self.totals = totals
         self.scheduler = scheduler
         self.pauses = pauses
@@ -149,7 +152,10 @@ final class Remover: @unchecked Sendable {
         if isEnding { return isUnderWay = false }
         if let trimmed = step.trimmed {
             trims[0].chunks = trims[0].chunks.dropFirst(trimmed.chunks)
-            if trimmed.isAll { trims.removeFirst() }
+            if trimmed.isAll {
+                let trim = trims.removeFirst()
+                if trim.isOfRemoved { registry.forget(removed: trim.namespace) }
+            }
         } else if step.bytes == 0 {
             isUnderWay = false
             return

@@ -9,12 +9,20 @@ struct SnapshotTrim {
     let sequence: UInt64
     /// The chunks that no snapshot lists, with their bytes.
     var chunks: ArraySlice<(id: Int64, bytes: Int)>
+    /// Whether the namespace was removed: with the last of these rows its own row goes.
+    var isOfRemoved = false
 
     /// The result of a removal step.
     struct Removed {
         var chunks = 0
         /// Whether nothing is left.
         var isAll = false
+    }
+
+    /// All chunks of a namespace, with their bytes.
+    static func chunks(of namespace: Int64, _ db: Database) throws -> [(id: Int64, bytes: Int)] {
+        try Row.fetchAll(db, sql: "SELECT id, length(entries) FROM chunk WHERE namespace = ? ORDER BY id", arguments: [namespace])
+            .map { (id: $0[0] as Int64, bytes: Int.fromDatabaseValue($0[1]) ?? 0) }
     }
 
     /// Rows of batches that are removed per `SnapshotPace.calmBytes`, however small they are.
@@ -41,6 +49,7 @@ struct SnapshotTrim {
             bytes += chunk.bytes
         }
         removed.isAll = deleted == batches.count && batches.count < rows && removed.chunks == chunks.count
+        if removed.isAll, isOfRemoved { try db.execute(sql: "DELETE FROM namespace WHERE id = ?", arguments: [namespace]) }
         return removed
     }
 }

@@ -33,6 +33,11 @@ enum SettingRows {
         }
     }
 
+    /// Removes all settings of a scope within a transaction on the journal queue.
+    static func removeAll(of scope: String, _ db: Database) throws {
+        try db.execute(sql: "DELETE FROM setting WHERE namespace = ?", arguments: [scope])
+    }
+
     /// The checksum covers the value, its name and its scope, so that a misplaced row is detected.
     private static func checksum(_ value: [UInt8], setting name: String, of scope: String) -> UInt32 {
         value.withUnsafeBytes { checksum($0, setting: name, of: scope) }

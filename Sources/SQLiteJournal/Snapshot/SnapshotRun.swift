@@ -37,6 +37,8 @@ final class SnapshotRun: @unchecked Sendable {
     /// The rows of the stored chunks; set within the transaction, adopted when it is durable.
     private var stored: [StoredChunk] = []
     var pace: SnapshotPace
+    /// Whether the namespace was removed; nothing more is stored.
+    var isDropped = false
     /// Whether the end of the process waits for this snapshot.
     let isLast: Bool
     /// The changes before the snapshot, to be recorded again if it fails.

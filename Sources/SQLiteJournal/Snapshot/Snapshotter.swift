@@ -169,6 +169,9 @@ final class Snapshotter: @unchecked Sendable {
     func store(_ step: SnapshotStep, _ db: Database) throws -> Int {
         journal.assertCurrent()
         switch step {
+        case .chunks(let run), .replace(let run): if run.isDropped { return 0 }
+        }
+        switch step {
         case .chunks(let run):
             guard let known = registry[run.namespace] else { return 0 }
             let insert = try RawStatement(db, cached: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
@@ -190,6 +193,10 @@ final class Snapshotter: @unchecked Sendable {
     private func completed(_ step: SnapshotStep, _ run: SnapshotRun, _ result: Result<Void, JournalError>) {
         if case .failure(.closed) = result { return abandon(run) }
         journal.assertCurrent()
+        if run.isDropped {
+            runs -= 1
+            return run.completion(.failure(.closed))
+        }
         let state = state(of: run.namespace)
         switch (step, result) {
         case (.chunks, .success):
@@ -224,6 +231,27 @@ final class Snapshotter: @unchecked Sendable {
 
     // MARK: Abandoned snapshots
 
+    /// Abandons the snapshots of a namespace that was removed, and removes its rows.
+    func drop(_ namespace: String) {
+        journal.assertCurrent()
+        if let state = states.removeValue(forKey: namespace) {
+            state.run?.isDropped = true
+            for (_, completion) in state.next { completion(.failure(.closed)) }
+        }
+        removeDropped()
+    }
+
+    /// Removes the rows of removed namespaces, between later commits.
+    func removeDropped() {
+        journal.run { [registry, remover] db in
+            for known in registry.removed.values {
+                // After a failed read the next start removes the rows.
+                guard let chunks = try? SnapshotTrim.chunks(of: known.id, db) else { continue }
+                remover.remove(SnapshotTrim(namespace: known.id, sequence: .max, chunks: chunks[...], isOfRemoved: true))
+            }
+        }
+    }
+
     /// The store was closed; the next start removes the chunks of the incomplete snapshot. Calls the completions of this snapshot and of
     /// the queued ones, not on the journal queue.
     private func abandon(_ run: SnapshotRun) {
@@ -253,14 +281,14 @@ final class Snapshotter: @unchecked Sendable {
         guard let known = registry[namespace], states[namespace]?.hasUnlistedChunks != true else { return }
         journal.run { [self] db in
             // After a failed read the leftovers are removed after the next snapshot or at the next start.
-            guard let kept = try? manifest ?? SnapshotManifest.stored(of: known.id, db)?.manifest ?? SnapshotManifest(),
-                let all = try? Row.fetchAll(
-                    db, sql: "SELECT id, length(entries) FROM chunk WHERE namespace = ? ORDER BY id", arguments: [known.id])
+            guard registry[namespace]?.id == known.id,
+                let kept = try? manifest ?? SnapshotManifest.stored(of: known.id, db)?.manifest ?? SnapshotManifest(),
+                let all = try? SnapshotTrim.chunks(of: known.id, db)
             else { return }
             // A snapshot that has begun meanwhile stores chunks that no manifest lists yet; it removes the leftovers when it ends.
             guard states[namespace]?.hasUnlistedChunks != true else { return }
             let listed = Set(kept.chunks.map(\.id))
-            let chunks = all.map { (id: $0[0] as Int64, bytes: Int.fromDatabaseValue($0[1]) ?? 0) }.filter { !listed.contains($0.id) }
+            let chunks = all.filter { !listed.contains($0.id) }
             remover.remove(SnapshotTrim(namespace: known.id, sequence: known.snapshotSequence, chunks: chunks[...]))
         }
     }

@@ -28,6 +28,10 @@ enum FaultPoint: String {
     case afterSwitch = "snapshot.switch.after"
     /// Some of the log, or of the old chunks, has been removed.
     case truncate = "truncate"
+    /// A namespace is marked as removed, the transaction is not committed.
+    case beforeDrop = "drop.before"
+    /// A namespace is removed; its rows still exist.
+    case afterDrop = "drop.after"
     /// SQLite's log is about to be copied into the database, in the background.
     case checkpoint = "checkpoint"
 

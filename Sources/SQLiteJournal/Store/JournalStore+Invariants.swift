@@ -18,20 +18,21 @@
                         """)
                 for row in stored {
                     let name: String = row[0]
-                    guard let known = registry[name] else {
+                    guard let known = registry[name] ?? registry.removed[name] else {
                         broken.append("\(name) is stored and not known")
                         continue
                     }
                     let (id, epoch, snapshot, last): (Int64, Int64, Int64, Int64) = (row[1], row[2], row[3], row[4])
                     if known.id != id { broken.append("\(name) has the id \(id), not \(known.id)") }
                     if known.epoch != UInt64(epoch) { broken.append("\(name) has the epoch \(epoch), not \(known.epoch)") }
+                    if Schema.isRemoved(name) { continue }
                     if known.snapshotSequence != UInt64(snapshot) {
                         broken.append("\(name) has a snapshot of \(snapshot), not \(known.snapshotSequence)")
                     }
                     if known.last != UInt64(last) { broken.append("\(name) ends with \(last), not \(known.last)") }
                 }
-                if stored.count != registry.rows.count {
-                    broken.append("\(registry.rows.count) namespaces are known, \(stored.count) stored")
+                if stored.count != registry.rows.count + registry.removed.count {
+                    broken.append("\(registry.rows.count + registry.removed.count) namespaces are known, \(stored.count) stored")
                 }
                 let lost = try Int.fetchOne(
                     db,

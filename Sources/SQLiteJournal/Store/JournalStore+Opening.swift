@@ -31,6 +31,8 @@ extension JournalStore {
             let found = Found(registry: registry, nextStage: lastStage + 1, finding: missing ?? admission.finding)
             let store = JournalStore(queue, try Connections(path: path, database, log, lock), found, settings, scheduler)
             if missing != nil || admission.isRepaired { log.forget() }
+            // A kill has left rows of removed namespaces.
+            if registry.keys.contains(where: Schema.isRemoved) { store.snapshotter.removeDropped() }
             return store
         } catch { throw JournalError(error, opening: path) }
     }

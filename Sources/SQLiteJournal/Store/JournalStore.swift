@@ -46,7 +46,7 @@ public final class JournalStore: Sendable {
         let (journal, registry, totals) = (JournalQueue(queue, connections), Registry(found.registry), WrittenTotals())
         let background = DispatchQueue(label: "vigla.snapshots", qos: .utility)
         checkpointer = Checkpointer(connections, journal)
-        remover = Remover(journal, totals, scheduler, pauses: background, settings)
+        remover = Remover(journal, registry, totals, scheduler, pauses: background, settings)
         stages = Stages(journal, registry, remover, settings, next: found.nextStage)
         snapshotter = Snapshotter(journal, registry, remover, totals, scheduler, encoding: background, settings)
         tails = Tails(journal, registry, reader: connections.reader)
@@ -54,7 +54,7 @@ public final class JournalStore: Sendable {
             checkpointer: checkpointer, stages: stages, snapshotter: snapshotter, remover: remover, tails: tails, totals: totals)
         committer = Committer(
             journal, CommitWriter(journal, registry, snapshotter, remover, settings.batches), connections.log, parts, scheduler, settings,
-            commits: found.registry.values.reduce(0) { $0 &+ $1.last })
+            commits: registry.rows.values.reduce(0) { $0 &+ $1.last })
         (journalQueue, self.registry) = (journal, registry)
     }
 
@@ -64,6 +64,16 @@ public final class JournalStore: Sendable {
 
     /// The names of all namespaces with present or past content, in no order. Blocks.
     public func namespaces() -> [String] { queue.sync { Array(registry.rows.keys) } }
+
+    public func holds(_ namespace: String) -> Bool { queue.sync { registry[namespace] != nil } }
+
+    /// Removes a namespace with its content and settings, and stores a setting of the whole store in the same transaction. Its journal
+    /// refuses later batches; if the removal fails, the journal continues. The rows go in the background.
+    public func remove(
+        _ namespace: String, noting setting: JournalSetting, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) {
+        journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .drop(noting: setting), completion: completion))
+    }
 
     /// The last durable commit of each namespace and the newest epoch of its writers. Blocks.
     public func marks() -> [String: (last: UInt64, epoch: UInt64)] { queue.sync { registry.rows.mapValues { ($0.last, $0.epoch) } } }

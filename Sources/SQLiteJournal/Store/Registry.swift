@@ -7,6 +7,8 @@ final class Registry: @unchecked Sendable {
     // Sendable: confined to the journal queue.
 
     private(set) var rows: [String: Row]
+    /// Removed namespaces whose rows still exist, by their stored names (`Schema.removedName`).
+    private(set) var removed: [String: Row]
     /// Rows that the current transaction has replaced, in order.
     private var replaced: [(name: String, row: Row?)] = []
 
@@ -21,7 +23,11 @@ final class Registry: @unchecked Sendable {
         var epoch: UInt64
     }
 
-    init(_ rows: [String: Row]) { self.rows = rows }
+    /// - Parameter rows: those of removed namespaces included.
+    init(_ rows: [String: Row]) {
+        self.rows = rows.filter { !Schema.isRemoved($0.key) }
+        removed = rows.filter { Schema.isRemoved($0.key) }
+    }
 
     subscript(name: String) -> Row? { rows[name] }
 
@@ -38,12 +44,24 @@ final class Registry: @unchecked Sendable {
     /// Sets a row within a transaction.
     func set(_ row: Row, for name: String) { replaced.append((name, rows.updateValue(row, forKey: name))) }
 
+    /// Removes a namespace within a transaction; its rows remain.
+    func drop(_ name: String, _ row: Row) {
+        replaced.append((name, rows.removeValue(forKey: name)))
+        removed[Schema.removedName(name, row.id)] = row
+    }
+
+    /// The rows of a removed namespace are gone.
+    func forget(removed id: Int64) { removed = removed.filter { $0.value.id != id } }
+
     /// Keeps the changes: the transaction is durable.
     func keep() { replaced.removeAll(keepingCapacity: true) }
 
     /// Undoes the changes: the transaction has failed.
     func restore() {
-        for (name, row) in replaced.reversed() { rows[name] = row }
+        for (name, row) in replaced.reversed() {
+            rows[name] = row
+            if let row { removed[Schema.removedName(name, row.id)] = nil }
+        }
         replaced.removeAll(keepingCapacity: true)
     }
 }

@@ -5,21 +5,30 @@ public import Journal
 public final class SQLiteJournal: Journal {
     public let namespace: String
     let store: JournalStore
+    /// How often the namespace had been removed when it was opened.
+    private let removals: Int
 
     init(store: JournalStore, namespace: String) {
         self.store = store
         self.namespace = namespace
+        removals = store.journalQueue.removals(of: namespace)
+    }
+
+    private func enqueue(
+        _ work: Waiting.Work, isHeld: Bool = false, _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) {
+        store.journalQueue.enqueue(
+            Waiting.Item(namespace: namespace, work: work, removals: removals, completion: completion), isHeld: isHeld)
     }
 
     public var isImmediate: Bool { false }
 
     public func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion))
+        enqueue(.append(batch), completion)
     }
 
     public func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        let item = Waiting.Item(namespace: namespace, work: .append(batch), completion: completion)
-        store.journalQueue.enqueue(item, isHeld: store.committer.mayHold(batch))
+        enqueue(.append(batch), isHeld: store.committer.mayHold(batch), completion)
     }
 
     public func commitHeld() { store.committer.commitHeld() }
@@ -41,16 +50,16 @@ public final class SQLiteJournal: Journal {
 
     /// Removes at most the batches that a snapshot contains; a snapshot does that by itself, a moment later.
     public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .truncate(upTo: sequence), completion: completion))
+        enqueue(.truncate(upTo: sequence), completion)
     }
 
     public func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .close, completion: completion))
+        enqueue(.close, completion)
     }
 
     /// Writes only the changes since the last snapshot, which stays in effect until the new one is complete.
     public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .snapshot(snapshot), completion: completion))
+        enqueue(.snapshot(snapshot), completion)
     }
 
     public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {

@@ -179,6 +179,11 @@ enum Schema {
         PRAGMA user_version = \(format);
         """
 
+    /// The stored name of a removed namespace until its rows are gone. Names of namespaces have no full stop.
+    static func removedName(_ name: String, _ id: Int64) -> String { "\(name).removed.\(id)" }
+
+    static func isRemoved(_ name: String) -> Bool { name.contains(".removed.") }
+
     /// The highest number of a large batch so far.
     static func lastStage(_ db: Database) throws -> Int64 {
         try Int64.fetchOne(
@@ -188,6 +193,7 @@ enum Schema {
                 """) ?? 0
     }
 
+    /// All namespaces by their stored names, removed ones included.
     static func namespaces(_ db: Database, path: String) throws -> [String: Registry.Row] {
         // Names have no checksum, but each is stored twice: in the table and in its index.
         guard try String.fetchOne(db, sql: "PRAGMA integrity_check('namespace')") == "ok" else {

@@ -43,7 +43,9 @@ extension JournalStore {
         defer { try? connection.close() }
         try connection.writeWithoutTransaction { db in
             try db.inReadTransaction {
-                let found = try Schema.namespaces(db, path: path).filter { $0.value.last > 0 && isWanted($0.key) }
+                let found = try Schema.namespaces(db, path: path).filter {
+                    $0.value.last > 0 && !Schema.isRemoved($0.key) && isWanted($0.key)
+                }
                     .sorted { $0.key < $1.key }
                 var namespaces: [ExportedNamespace] = []
                 for (name, known) in found {

@@ -41,7 +41,7 @@ enum LogCheck {
         /// - Throws: `.loss`, unless that is accepted.
         func commitsMissing(_ registry: [String: Registry.Row], acceptingLoss: Bool) throws(JournalError) -> String? {
             guard !isRepaired, let found = mark.found, found.isBinding else { return nil }
-            let there = registry.values.reduce(0) { $0 &+ $1.last }
+            let there = registry.reduce(0) { Schema.isRemoved($1.key) ? $0 : $0 &+ $1.value.last }
             guard there < found.commits else { return nil }
             let missing = "\(found.commits - there) commits that were acknowledged are missing"
             guard acceptingLoss else { throw .loss(path: path, sound: "in itself, but older than it was", missing: missing) }
@@ -160,6 +160,7 @@ enum LogCheck {
         configuration.readonly = true
         guard let queue = try? DatabaseQueue(path: name, configuration: configuration) else { return nil }
         defer { try? queue.close() }
-        return (try? queue.writeWithoutTransaction { try Schema.namespaces($0, path: path) })?.mapValues(\.last)
+        return (try? queue.writeWithoutTransaction { try Schema.namespaces($0, path: path) })?
+            .filter { !Schema.isRemoved($0.key) }.mapValues(\.last)
     }
 }
