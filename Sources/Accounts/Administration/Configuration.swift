@@ -41,7 +41,7 @@ extension AccountService {
     func discovery() -> AccountAnswer {
         let document: [JSONValue.Member] = [
             .init("issuer", .string(IdentityClaims.issuer(settings.project))),
-            .init("jwks_uri", .string(settings.linkRoot + "/.well-known/jwks.json")),
+            .init("jwks_uri", .string(settings.link("/.well-known/jwks.json"))),
             .init("response_types_supported", ["id_token"]), .init("subject_types_supported", ["public"]),
             .init("id_token_signing_alg_values_supported", [.string(settings.signingAlgorithm.rawValue)]),
         ]

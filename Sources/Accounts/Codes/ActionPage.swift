@@ -126,7 +126,7 @@ extension AccountService {
         fields.forbidFrames()
         fields[.xContentTypeOptions] = "nosniff"
         if let name = HTTPField.Name("Referrer-Policy") { fields[name] = "no-referrer" }
-        let path = "/" + AccountRoute.path(of: call.request.target).path
+        let path = "/" + AccountRoute.path(of: call.request.target).path + (settings.database.map { "?ns=\($0)" } ?? "")
         let html = page.html(link, app: settings.mail.app, path: path, least: settings.passwords.minLength)
         return AccountAnswer(page.isFault ? .badRequest : .ok, fields, Array(html.utf8))
     }

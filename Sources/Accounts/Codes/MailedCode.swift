@@ -109,11 +109,10 @@ extension AccountWrite {
 
     /// Uses the hub's public address, never the request's Host: the sender of the request would choose where the code goes.
     private func link(_ kind: CodeKind, _ secret: String, _ continueURL: ContinueURL?) -> String {
-        var link = settings.linkRoot + "/.account/action?mode=\(kind.mode)"
         let (key, language) = (call?.keyForLinks ?? AccountCall.defaultKey, call?.language ?? .english)
-        link += "&oobCode=\(secret)&apiKey=\(QueryText.encode(key))&lang=\(language.rawValue)"
-        if let continueURL { link += "&continueUrl=\(QueryText.encode(continueURL.text))" }
-        return link
+        var query = "mode=\(kind.mode)&oobCode=\(secret)&apiKey=\(QueryText.encode(key))&lang=\(language.rawValue)"
+        if let continueURL { query += "&continueUrl=\(QueryText.encode(continueURL.text))" }
+        return settings.link("/.account/action", query)
     }
 
     /// Removes a used code, in the transaction that runs its action.

@@ -39,6 +39,9 @@ extension AccountService {
         }
     }
 
+    /// The project that the path of a request names; nil if it names none.
+    public static func project(in target: HTTPTarget) -> String? { AccountRoute.path(of: target).project }
+
     private func methodNotAllowed(_ routes: [AccountRoute], otherThan first: AccountRoute) -> AccountAnswer {
         let methods = routes.map(\.method.rawValue).joined(separator: ", ")
         var answer = AccountAnswer(

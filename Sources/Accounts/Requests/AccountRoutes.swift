@@ -148,7 +148,7 @@ extension AccountRoute {
         }
     }
 
-    /// There is one project. Other projects have no accounts here, and their apps would refuse our tokens.
+    /// A service has one project. Other projects have no accounts in it, and their apps would refuse its tokens.
     /// - Throws: PROJECT_NOT_FOUND
     private static func requiringOwnProject(_ operation: @escaping Operation) -> Operation {
         { service, call in

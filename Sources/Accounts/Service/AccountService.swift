@@ -80,16 +80,17 @@ public actor AccountService {
         self.clock = clock
         self.scheduler = scheduler
         self.isAdministrator = isAdministrator
+        let owner = settings.database
         executor = QueueExecutor(label: "vigla.accounts")
-        store = try AccountStoreFault.around(folder) { try AccountStore(folder: folder) }
+        store = try AccountStoreFault.around(folder, of: owner) { try AccountStore(folder: folder, of: owner) }
         let arrivals = log == nil ? nil : AccountArrivals()
         self.arrivals = arrivals
-        try AccountStoreFault.around(folder) { [store] in
+        try AccountStoreFault.around(folder, of: owner) { [store] in
             if let log { try store.join(log, logger: logger) { arrivals?.notify() } } else { try store.leave() }
         }
         mail = try AccountMail(settings, transport: transport, logger: logger, scheduler, clock)
         let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
-        tokens = try AccountStoreFault.around(folder) { [store] in
+        tokens = try AccountStoreFault.around(folder, of: owner) { [store] in
             try IdentityTokens(store, settings, fetcher: fetcher, logger: logger, clock)
         }
         federated = FederatedIdentities(
@@ -101,7 +102,7 @@ public actor AccountService {
         if settings.isDev { limits.isOn = false }
         throttle = Throttle(limits)
         throttle.restore(
-            try AccountStoreFault.around(folder) { [store] in try store.read { try $0.throttleRows() } }, now: clock.steady(),
+            try AccountStoreFault.around(folder, of: owner) { [store] in try store.read { try $0.throttleRows() } }, now: clock.steady(),
             wall: clock.wall())
         sweepRegularly()
         followOtherHubs()

@@ -5,6 +5,8 @@ public import Tokens
 public struct AccountSettings: Sendable {
     /// `aud` of ID tokens and part of their `iss`: the apps' `projectId`.
     public var project = "default"
+    /// The database whose own accounts these are; nil for the accounts of the hub.
+    public var database: String?
     /// The project number in some responses; without meaning here (accounts contract §6.10).
     package var projectNumber = "1"
     /// The public URL of the hub, without a trailing slash; mailed links begin with it. Nil: the address that the hub listens on.
@@ -89,8 +91,12 @@ public struct AccountSettings: Sendable {
 
     public init() {}
 
-    /// The base URL of mailed links.
-    var linkRoot: String { publicURL ?? "http://localhost" }
+    /// The URL of one of the hub's pages or endpoints, which selects these accounts.
+    /// - Parameter query: the other parameters.
+    func link(_ path: String, _ query: String = "") -> String {
+        let items = [database.map { "ns=\($0)" }, query.isEmpty ? nil : query].compactMap { $0 }
+        return (publicURL ?? "http://localhost") + path + (items.isEmpty ? "" : "?" + items.joined(separator: "&"))
+    }
 
     /// Hosts that links may redirect to.
     var linkHosts: [String] { isDev ? ["localhost", "127.0.0.1"] + continueHosts : continueHosts }

@@ -77,8 +77,8 @@ extension AccountService {
     nonisolated var oauthConfiguration: [JSONValue.Member] {
         func texts(_ list: [String]) -> JSONValue { .array(list.map(JSONValue.string)) }
         return [
-            .init("token_endpoint", .string(settings.linkRoot + "/.oauth/token")),
-            .init("revocation_endpoint", .string(settings.linkRoot + "/.oauth/revoke")),
+            .init("token_endpoint", .string(settings.link("/.oauth/token"))),
+            .init("revocation_endpoint", .string(settings.link("/.oauth/revoke"))),
             .init("grant_types_supported", texts(grantTypes)), .init("scopes_supported", texts(Self.scopes.sorted())),
             .init("token_endpoint_auth_methods_supported", ["none"]), .init("revocation_endpoint_auth_methods_supported", ["none"]),
         ]

@@ -3,7 +3,7 @@ import Glibc
 import GRDB
 import Journal
 
-/// The database of accounts: `accounts.sqlite` in the data folder, or in memory. Confined to its service's queue; every call blocks it for one
+/// The database of accounts: a file in the data folder (`AccountStore.fileName(of:)`), or in memory. Confined to its service's queue; every call blocks it for one
 /// or a few SQLite statements.
 ///
 ///     account         one row per user                   session        one row per signed-in device
@@ -29,9 +29,12 @@ public final class AccountStore {
     /// The number of transactions so far by durability, for tests.
     private(set) var transactions: [AccountDurability: Int] = [:]
 
-    /// - Parameter folder: nil keeps everything in memory.
+    /// - Parameters:
+    ///   - folder: nil keeps everything in memory.
+    ///   - owner: the database whose own accounts these are; nil for the hub's.
     /// - Throws: if the file cannot be opened or is not an account store; see `AccountStoreFault.around`.
-    public init(folder: String?) throws {
+    public init(folder: String?, of owner: String? = nil) throws {
+        let path = folder.map { $0 + "/" + Self.fileName(of: owner) }
         var configuration = Configuration()
         configuration.label = "vigla.accounts"
         configuration.foreignKeysEnabled = true
@@ -39,8 +42,7 @@ public final class AccountStore {
             try db.execute(sql: "PRAGMA synchronous = \(AccountDurability.onDisk.pragma)")
             try db.execute(sql: "PRAGMA secure_delete = ON")
         }
-        if let folder {
-            let path = folder + "/" + Self.fileName
+        if let path {
             // The file contains hashes, sessions and private keys: no other user may ever read it.
             PrivateFile.restrictDatabase(path)
             database = try DatabaseQueue(path: path, configuration: configuration)
@@ -48,13 +50,26 @@ public final class AccountStore {
         } else {
             database = try DatabaseQueue(configuration: configuration)
         }
-        if let folder, try database.read({ try Self.migrator.hasBeenSuperseded($0) }) {
-            throw AccountStoreFault.newerFormat(path: folder + "/" + Self.fileName)
-        }
+        if let path, try database.read({ try Self.migrator.hasBeenSuperseded($0) }) { throw AccountStoreFault.newerFormat(path: path) }
         try Self.migrator.migrate(database)
     }
 
+    /// The file of the hub's accounts.
     public static let fileName = "accounts.sqlite"
+
+    /// The file of the accounts of one database; nil for the hub's.
+    public static func fileName(of database: String?) -> String { database.map { "accounts-\($0).sqlite" } ?? fileName }
+
+    /// The files of all accounts in a data folder, sorted by name.
+    public static func fileNames(in folder: String) -> [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        return names.filter { $0 == fileName || $0.hasPrefix("accounts-") && $0.hasSuffix(".sqlite") }.sorted()
+    }
+
+    /// Deletes the file of a database's accounts. No service may have it open.
+    public static func remove(from folder: String, of database: String) {
+        for suffix in ["", "-wal", "-shm", "-journal"] { unlink(folder + "/" + fileName(of: database) + suffix) }
+    }
 
     /// Runs several statements atomically.
     /// - Parameter durability: the durability of the commit, if the statements change anything.
@@ -163,8 +178,8 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
 
     /// Runs the steps of opening the store.
     /// - Throws: an `AccountStoreFault` for any error.
-    static func around<Result>(_ folder: String?, _ work: () throws -> Result) throws -> Result {
-        let path = folder.map { $0 + "/" + AccountStore.fileName } ?? "memory"
+    static func around<Result>(_ folder: String?, of owner: String? = nil, _ work: () throws -> Result) throws -> Result {
+        let path = folder.map { $0 + "/" + AccountStore.fileName(of: owner) } ?? "memory"
         do { return try work() } catch let fault as AccountStoreFault { throw fault } catch let error as DatabaseError {
             switch error.resultCode {
             case .SQLITE_NOTADB: throw notAStore(path: path)
