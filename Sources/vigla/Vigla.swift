@@ -27,7 +27,7 @@ struct Vigla: ParsableCommand {
         version: "vigla \(version)",
         subcommands: [
             Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Export.self, Import.self, Rules.self,
-            Secret.self, User.self, Token.self, Backup.self,
+            DatabaseCommand.self, Secret.self, User.self, Token.self, Backup.self,
             Cluster.self, Health.self, Doctor.self,
         ])
 

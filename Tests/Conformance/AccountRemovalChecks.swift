@@ -244,7 +244,7 @@ import TestSupport
             background: BackgroundWork { job in jobs.withLock { $0.append(job) } },
             format: HubFormat(), outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, scheduler: .system())
         let removal = AccountRemoval(
-            [try AccountPlace(parsing: "/users/$uid")], database: database, lane: lanes[0],
+            [try AccountPlace(parsing: "/users/$uid")], ofDatabase: database.name, databases: { [database] }, lane: lanes[0],
             accounts: try #require(server.server.accounts), scheduler: .system(), logger: Logger(label: "test"))
         try add("ana", to: server)
         let ana = Client(lane: 0, dialect: .rest, identity: Identity(auth: ["uid": "ana"]))
@@ -278,8 +278,8 @@ import TestSupport
             background: BackgroundWork { job in jobs.withLock { $0.append(job) } },
             format: HubFormat(), outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, scheduler: .system())
         let removal = AccountRemoval(
-            [], database: database, lane: lanes[0], accounts: try #require(server.server.accounts), scheduler: .system(),
-            logger: Logger(label: "test"))
+            [], ofDatabase: database.name, databases: { [database] }, lane: lanes[0], accounts: try #require(server.server.accounts),
+            scheduler: .system(), logger: Logger(label: "test"))
         for uid in ["ana", "bo", "cy"] {
             try add(uid, to: server)
             try delete(uid, from: server, announcing: false)
@@ -326,7 +326,7 @@ import TestSupport
         let clock = FakeClock()
         func removal() throws -> AccountRemoval {
             AccountRemoval(
-                [try AccountPlace(parsing: "/users/$uid")], database: database, lane: lanes[0],
+                [try AccountPlace(parsing: "/users/$uid")], ofDatabase: database.name, databases: { [database] }, lane: lanes[0],
                 accounts: try #require(server.server.accounts), scheduler: clock.scheduler, logger: Logger(label: "test"))
         }
         try add("ana", to: server)

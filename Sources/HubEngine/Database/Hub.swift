@@ -31,6 +31,11 @@ public final class Hub: Sendable {
         return made
     }
 
+    /// Forgets a database, which ends when its last user does. Calls back with it on the opening queue, with nil if it was not open.
+    public func remove(_ name: String, _ done: @escaping @Sendable (Database?) -> Void) {
+        opening.async { [self] in done(databases.withLock { $0.removeValue(forKey: name) }) }
+    }
+
     /// Calls back with all open databases, after those being opened now. On the same queue as `open`.
     public func settled(_ done: @escaping @Sendable ([Database]) -> Void) {
         opening.async { [self] in done(all) }

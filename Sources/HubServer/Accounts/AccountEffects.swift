@@ -11,10 +11,13 @@ import HubEngine
 /// large write, the removal waits as well.
 final class AccountEffects: Sendable {
     private let lanes: [LoopSessions]
+    /// See `Project.database`.
+    private let database: String?
     private let removal: AccountRemoval
 
-    init(_ lanes: [LoopSessions], _ removal: AccountRemoval) {
+    init(_ lanes: [LoopSessions], _ database: String?, _ removal: AccountRemoval) {
         self.lanes = lanes
+        self.database = database
         self.removal = removal
     }
 
@@ -24,8 +27,9 @@ final class AccountEffects: Sendable {
             if change.kind == .deleted { removal.remove(change.uid) }
         }
         for lane in lanes {
-            lane.loop.execute {
-                let (revoked, expireAfterLeeway) = lane.signIns.revoke(uid: change.uid, session: change.session, author: change.author)
+            lane.loop.execute { [database] in
+                let (revoked, expireAfterLeeway) = lane.signIns.revoke(
+                    uid: change.uid, of: database, session: change.session, author: change.author)
                 for session in revoked { session.revoke() }
                 for session in expireAfterLeeway { session.expireAfterLeeway() }
                 done.arrive()

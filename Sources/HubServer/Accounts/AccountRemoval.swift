@@ -7,7 +7,7 @@ import Scheduling
 import SecurityRules
 import Synchronization
 
-/// Removes the data of deleted accounts from the database: the places of the rules' `.account` keys and those of the configuration. A
+/// Removes the data of deleted accounts from the databases that have these accounts: the places of the rules' `.account` keys and those of the configuration. A
 /// removal is one commit, or several if it is large.
 ///
 ///     account deleted, removal listed ─► behind the user's requests ─► found ─► commit ─► durable ─► removed from the list
@@ -17,7 +17,9 @@ import Synchronization
 /// The account store keeps the list of pending removals. After a restart the next process resumes them and finds the data that is left.
 final class AccountRemoval: Sendable {
     private let places: [AccountPlace]
-    private let database: Database
+    /// The name of the database that the places belong to.
+    private let placesDatabase: String
+    private let databases: @Sendable () -> [Database]
     private let home: LoopSessions
     private let accounts: AccountService
     /// Most writes in one commit, and the most that one search returns.
@@ -29,15 +31,18 @@ final class AccountRemoval: Sendable {
     /// Milliseconds between attempts while the disk refuses the write.
     private static let pauseMs: Int64 = 1_000
 
-    /// One account's removal in progress.
+    /// The removal of one account's data from one database, in progress.
     private struct Removal: Sendable {
         let uid: String
+        let database: Database
         /// Found but not committed yet.
         var writes: ArraySlice<AccountWrite>
         /// Nil before the first search.
         var search: AccountSearch?
         /// Number of writes in the next commit; halved when the commit would be too large.
         var next: Int
+        /// Called when the database holds nothing more of the account.
+        let done: @Sendable () -> Void
     }
 
     /// One search at a time: each walks the tree and retains the version that it began with.
@@ -46,12 +51,18 @@ final class AccountRemoval: Sendable {
         var waiting: [Removal] = []
     }
 
+    /// - Parameters:
+    ///   - places: of the database with the name `placesDatabase`, in addition to the rules' `.account`.
+    ///   - databases: those that have the accounts, and are open.
+    ///   - atOnce: most writes in one commit.
     init(
-        _ places: [AccountPlace], database: Database, lane: LoopSessions, accounts: AccountService,
+        _ places: [AccountPlace], ofDatabase placesDatabase: String, databases: @escaping @Sendable () -> [Database], lane: LoopSessions,
+        accounts: AccountService,
         atOnce: Int = EngineLimits().accountWrites, scheduler: Scheduler, logger: Logger
     ) {
         self.places = places
-        self.database = database
+        self.placesDatabase = placesDatabase
+        self.databases = databases
         home = lane
         self.accounts = accounts
         self.atOnce = max(1, atOnce)
@@ -71,11 +82,18 @@ final class AccountRemoval: Sendable {
 
     /// Removes the data of one account. From any thread.
     func remove(_ uid: String) {
-        let own = places.compactMap { $0.path(of: uid) }.map { AccountWrite(removing: $0) }
+        let databases = self.databases()
+        let all = Countdown(databases.count) { [weak self] in self?.finish(uid) }
+        for database in databases {
+            let own = database.name == placesDatabase ? places.compactMap { $0.path(of: uid) }.map { AccountWrite(removing: $0) } : []
+            begin(Removal(uid: uid, database: database, writes: own[...], next: atOnce) { all.arrive() })
+        }
+    }
+
+    private func begin(_ removal: Removal) {
         // A large write of the user's connections may still be in preparation and would restore the data: wait for it.
-        submit([.behind(user: uid), .accountData([], of: uid)]) { [self] failure in
-            if failure != nil { return later(uid) { $0.remove(uid) } }
-            find(Removal(uid: uid, writes: own[...], next: atOnce))
+        submit([.behind(user: removal.uid), .accountData([], of: removal.uid)], to: removal.database) { [self] failure in
+            failure == nil ? find(removal) : later(removal) { $0.begin(removal) }
         }
     }
 
@@ -93,7 +111,7 @@ final class AccountRemoval: Sendable {
     }
 
     private func search(_ removal: Removal) {
-        database.findAccountData(removal.search, of: removal.uid, atMost: atOnce - removal.writes.count) { [self] found, search in
+        removal.database.findAccountData(removal.search, of: removal.uid, atMost: atOnce - removal.writes.count) { [self] found, search in
             if let next = nextSearch() { self.search(next) }
             var removal = removal
             removal.writes += found
@@ -116,8 +134,8 @@ final class AccountRemoval: Sendable {
 
     private func commit(_ removal: Removal) {
         let part = removal.writes.prefix(removal.next)
-        if part.isEmpty { return finish(removal.uid) }
-        submit([.accountData(Array(part), of: removal.uid)]) { [self] failure in
+        if part.isEmpty { return removal.done() }
+        submit([.accountData(Array(part), of: removal.uid)], to: removal.database) { [self] failure in
             var removal = removal
             switch failure?.code {
             case nil:
@@ -128,21 +146,22 @@ final class AccountRemoval: Sendable {
             case .tooBig where part.count > 1, .permissionDenied where part.count > 1:
                 removal.next = part.count / 2
                 commit(removal)
-            default: later(removal.uid) { [removal] in $0.commit(removal) }
+            default: later(removal) { [removal] in $0.commit(removal) }
             }
         }
     }
 
-    /// Retries after a pause, unless the cluster's writer has completed the removal by then.
-    private func later(_ uid: String, _ work: @escaping @Sendable (AccountRemoval) -> Void) {
+    /// Retries after a pause, unless the cluster's writer has completed the removal by then, or the database was removed.
+    private func later(_ removal: Removal, _ work: @escaping @Sendable (AccountRemoval) -> Void) {
         scheduler.after(ms: Self.pauseMs, on: home.loop.queue) { [weak self] in
             guard let self else { return }
-            accounts.perform { accounts in if accounts.hasPendingRemoval(of: uid) { work(self) } }
+            guard databases().contains(where: { $0 === removal.database }) else { return removal.done() }
+            accounts.perform { accounts in if accounts.hasPendingRemoval(of: removal.uid) { work(self) } }
         }
     }
 
     /// - Parameter done: called with the last request's failure; nil when it was carried out and is durable.
-    private func submit(_ requests: [Request], _ done: @escaping @Sendable (Failure?) -> Void) {
+    private func submit(_ requests: [Request], to database: Database, _ done: @escaping @Sendable (Failure?) -> Void) {
         let writer = Writer(lane: home.index, done)
         for request in requests { database.submit(request, from: writer) }
     }

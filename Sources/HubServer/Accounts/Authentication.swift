@@ -1,48 +1,152 @@
 import Accounts
+import Dispatch
 import Journal
 import Logging
 import Scheduling
+import Synchronization
+import WireProtocols
 
 /// Who clients are: administrators by their secrets, users by accounts or signed tokens.
+///
+/// A database may have accounts of its own (`Project`), and secrets of its own, whose holders administer that database only.
 final class Authentication: Sendable {
-    /// Database secrets, the credentials of administrators.
+    /// The secrets of the hub, the credentials of its administrators.
     let secrets: Secrets
-    /// Nil when accounts are not configured.
-    let accounts: AccountService?
-    /// Counts pending account requests.
-    let accountRequests: AccountRequests
-    /// Verifies signed tokens. Nil without a verifier: then they count as anonymous.
-    let tokenChecks: TokenChecks?
-    /// Whether a credential is an administrator's.
-    let isAdministrator: @Sendable (String) -> Bool
+    /// The project of the default database, and of those that share its accounts.
+    let hubProject: Project
+    private let settings: ServerSettings
+    private let storage: any JournalStorage
+    private let origin: String
+    private let scheduler: Scheduler
+    private let logger: Logger
+    private let databases = Mutex(Databases())
+
+    /// What open databases have of their own.
+    private struct Databases {
+        var secrets: [String: Secrets] = [:]
+        var projects: [String: Project] = [:]
+    }
 
     /// - Parameter origin: the hub's origin, for links in mails.
     /// - Throws: `ServerError.cannotOpen`.
     init(
         _ settings: ServerSettings, _ storage: any JournalStorage, origin: String, _ scheduler: Scheduler, _ logger: Logger
     ) throws(ServerError) {
-        // The SDKs' own tests send many requests at once from one address.
-        accountRequests = AccountRequests(
-            most: settings.limits.accountRequests, ofNetwork: settings.isDev ? .max : settings.limits.accountRequestsOfNetwork)
-        do { secrets = try Secrets(storage.settingStore) } catch { throw .cannotOpen("\(error)") }
-        isAdministrator = { [secrets, isDev = settings.isDev] credential in secrets.admit(credential) || isDev && credential == "owner" }
+        (self.settings, self.storage, self.origin, self.scheduler, self.logger) = (settings, storage, origin, scheduler, logger)
+        let secrets: Secrets
+        do throws(JournalError) { secrets = try Secrets(storage.settingStore) } catch { throw .cannotOpen("\(error)") }
+        self.secrets = secrets
+        let defaultSecrets: Secrets
+        do throws(JournalError) { defaultSecrets = try Secrets(storage.settingStore, of: settings.namespace) } catch {
+            throw .cannotOpen("\(error)")
+        }
         do {
-            accounts = try settings.accounts.map { [isAdministrator] given in
-                var given = given
-                given.publicURL = given.publicURL ?? origin
-                return try AccountService(
-                    given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, scheduler: scheduler,
-                    log: storage.accountLog)
+            hubProject = try Self.project(
+                settings.accounts, verifier: settings.tokens, of: nil, settings, storage, origin: origin, scheduler, logger
+            ) { [isDev = settings.isDev] credential in
+                secrets.admit(credential) || defaultSecrets.admit(credential) || isDev && credential == "owner"
             }
         } catch { throw .cannotOpen("\(error)") }
-        let verifier = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
-        tokenChecks = verifier.map { TokenChecks($0, settings.limits, scheduler) }
+        databases.withLock { $0.secrets[settings.namespace] = defaultSecrets }
+    }
+
+    private static func project(
+        _ given: AccountSettings?, verifier: (any TokenVerifier)?, of database: String?, _ settings: ServerSettings,
+        _ storage: any JournalStorage, origin: String, _ scheduler: Scheduler, _ logger: Logger,
+        isAdministrator: @escaping @Sendable (String) -> Bool
+    ) throws -> Project {
+        let accounts = try given.map { given in
+            var given = given
+            given.publicURL = given.publicURL ?? origin
+            given.database = database
+            return try AccountService(
+                given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, scheduler: scheduler,
+                log: database == nil ? storage.accountLog : nil)
+        }
+        let verifier = verifier ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
+        // The SDKs' own tests send many requests at once from one address.
+        let requests = AccountRequests(
+            most: settings.limits.accountRequests, ofNetwork: settings.isDev ? .max : settings.limits.accountRequestsOfNetwork)
+        return Project(
+            of: database, accounts, requests, verifier.map { TokenChecks($0, settings.limits, scheduler) },
+            isAdministrator: isAdministrator)
+    }
+
+    // MARK: Databases
+
+    /// Opens the secrets of a database, and its accounts if it has its own. Blocks.
+    func open(_ database: String, _ accounts: DatabaseAccounts) throws {
+        guard self.secrets(of: database) == nil else { return }
+        let secrets = try Secrets(storage.settingStore, of: database)
+        if let given = accounts.settings(of: database, hub: settings.accounts) {
+            let project = try Self.project(
+                given, verifier: nil, of: database, settings, storage, origin: origin, scheduler, logger
+            ) { [hub = self.secrets, isDev = settings.isDev] credential in
+                hub.admit(credential) || secrets.admit(credential) || isDev && credential == "owner"
+            }
+            databases.withLock { $0.projects[database] = project }
+        }
+        databases.withLock { $0.secrets[database] = secrets }
+    }
+
+    /// Closes what a removed database had of its own, and deletes its accounts.
+    func remove(_ database: String, _ done: @escaping @Sendable () -> Void) {
+        let project = databases.withLock { databases in
+            databases.secrets[database] = nil
+            return databases.projects.removeValue(forKey: database)
+        }
+        let delete: @Sendable () -> Void = { [folder = settings.dataFolder] in
+            if let folder { AccountStore.remove(from: folder, of: database) }
+            done()
+        }
+        if let accounts = project?.accounts { accounts.end(logger, delete) } else { delete() }
+    }
+
+    /// The secrets of a database that is open. From any thread.
+    func secrets(of database: String) -> Secrets? { databases.withLock { $0.secrets[database] } }
+
+    /// The project whose accounts a database has. From any thread.
+    func project(of database: String) -> Project { databases.withLock { $0.projects[database] } ?? hubProject }
+
+    /// All projects, the hub's first. From any thread.
+    var projects: [Project] {
+        [hubProject] + databases.withLock { $0.projects.sorted { $0.key < $1.key }.map(\.value) }
+    }
+
+    /// The project that an account request names: by its path (`projects/{p}`), else by `ns`, its API key or the first label of its host,
+    /// in this order. A name that is no database with accounts of its own means the hub's.
+    func project(for target: HTTPTarget, host: String?) -> Project {
+        databases.withLock { databases -> Project? in
+            if let named = AccountService.project(in: target) { return databases.projects[named] }
+            if let named = target.value("ns"), !named.isEmpty { return databases.projects[named] }
+            if let key = target.value("key"), let project = databases.projects[key] { return project }
+            return host.flatMap(Namespace.label(of:)).flatMap { databases.projects[$0] }
+        } ?? hubProject
+    }
+
+    /// Whether a credential is that of an administrator of the hub, or of this database. From any thread.
+    func admits(_ credential: String, to database: String?) -> Bool {
+        secrets.admit(credential) || database.flatMap(secrets(of:))?.admit(credential) == true
+    }
+
+    /// Whether a credential is that of an administrator of the whole hub. From any thread.
+    func admitsToHub(_ credential: String) -> Bool { secrets.admit(credential) || settings.isDev && credential == "owner" }
+}
+
+extension AccountService {
+    /// Closes the service behind the requests that it has accepted.
+    nonisolated func end(_ logger: Logger, _ done: @escaping @Sendable () -> Void) {
+        whenChanged(nil)
+        perform { accounts in
+            do { try accounts.close() } catch { logger.error("the accounts could not be closed", metadata: ["reason": "\(error)"]) }
+            done()
+        }
     }
 }
 
 extension Server {
-    /// Database secrets, the credentials of administrators.
+    /// The secrets of the hub, the credentials of its administrators.
     public var secrets: Secrets { authentication.secrets }
-    /// Nil when accounts are not configured.
-    var accounts: AccountService? { authentication.accounts }
+    /// The hub's accounts; nil when accounts are not configured.
+    var accounts: AccountService? { authentication.hubProject.accounts }
 }

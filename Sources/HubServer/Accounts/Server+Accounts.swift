@@ -35,7 +35,8 @@ extension Server {
     }
 
     func account(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
-        guard let accounts else { return .response(nothingHere(request)) }
+        let project = authentication.project(for: request.target, host: request.host)
+        guard let accounts = project.accounts else { return .response(nothingHere(request)) }
         // Action pages are opened from mails and post to themselves without an `Origin`; the code in the link authorises them. The key
         // sets are public.
         let second = request.target.segments.dropFirst().first
@@ -48,43 +49,38 @@ extension Server {
         let isHead = request.method == .head
         return .pending { [self] answer in
             let peer = settings.trustedProxies.client(of: request, from: connection.remoteAddress.host)
-            guard authentication.accountRequests.enter(peer) else {
+            guard project.accountRequests.enter(peer) else {
                 // No JSON: the SDKs would sign their user out (accounts contract §3.3).
                 return answer.send(
                     .serviceUnavailable, shared.added(to: [.contentType: "text/plain", .retryAfter: "1"]),
                     Array("Too much is asked at the moment. Try again later.\n".utf8))
             }
-            accounts.perform { [self] accounts in
+            accounts.perform { accounts in
                 let made = await accounts.answer(request, peer: peer)
-                authentication.accountRequests.leave(peer)
+                project.accountRequests.leave(peer)
                 answer.send(made.status, shared.added(to: made.fields), made.body, isHead: isHead)
             }
         }
     }
 
-    /// Applies future account changes to sessions and data, and resumes the removals that the previous process left.
-    func applyAccountChanges(_ accounts: AccountService, _ database: Database) {
+    /// Applies future changes of a project's accounts to sessions and data, and resumes the removals that the previous process left. Its
+    /// databases are open.
+    func applyAccountChanges(of project: Project) {
+        guard let accounts = project.accounts else { return }
         let removal = AccountRemoval(
-            settings.accountData, database: database, lane: lanes[0], accounts: accounts, atOnce: settings.limits.engine.accountWrites,
-            scheduler: scheduler, logger: logger)
-        let effects = AccountEffects(lanes, removal)
+            project.database == nil ? settings.accountData : [], ofDatabase: settings.namespace,
+            databases: { [hub, authentication] in hub.all.filter { authentication.project(of: $0.name) === project } }, lane: lanes[0],
+            accounts: accounts, atOnce: settings.limits.engine.accountWrites, scheduler: scheduler, logger: logger)
+        let effects = AccountEffects(lanes, project.database, removal)
         accounts.whenChanged(removesData: true) { effects.apply($0) }
         removal.resume()
     }
 
-    /// Closes the account service behind the requests that it has accepted.
-    func close(_ accounts: AccountService, _ done: @escaping @Sendable () -> Void) {
-        accounts.whenChanged(nil)
-        accounts.perform { [logger] accounts in
-            do { try accounts.close() } catch { logger.error("the accounts could not be closed", metadata: ["reason": "\(error)"]) }
-            done()
-        }
-    }
-
     /// Registers a sign-in before its credential is verified; nil when the credential can name no account. On the lane's loop.
-    func beginSignIn(_ credential: String?, _ lane: LoopSessions) -> SignIn? {
-        guard accounts != nil, let credential else { return nil }
-        return lane.signIns.begin(credential)
+    func beginSignIn(_ credential: String?, to database: Database, _ lane: LoopSessions) -> SignIn? {
+        let project = authentication.project(of: database.name)
+        guard project.accounts != nil, let credential else { return nil }
+        return lane.signIns.begin(credential, of: project.database)
     }
 }
 

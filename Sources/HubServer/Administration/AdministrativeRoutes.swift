@@ -13,14 +13,20 @@ struct AdministrativeRoute: Sendable {
     let method: HTTPRequest.Method
     /// Without a leading slash and without `.json`; `{id}` for the last segment of an entry in a list.
     let path: String
+    /// Whether it concerns the whole hub: the secret of one database is not enough.
+    var isForHub = false
     /// Exists only on a development hub, without a credential: test suites request it from the vendor's emulator.
     var isForTestSuites = false
     /// Answers the call once, from any thread.
     let operation: Operation
 
-    init(_ method: HTTPRequest.Method, _ path: String, isForTestSuites: Bool = false, _ operation: @escaping Operation) {
+    init(
+        _ method: HTTPRequest.Method, _ path: String, isForHub: Bool = false, isForTestSuites: Bool = false,
+        _ operation: @escaping Operation
+    ) {
         self.method = method
         self.path = path
+        self.isForHub = isForHub
         self.isForTestSuites = isForTestSuites
         self.operation = operation
     }
@@ -66,8 +72,17 @@ struct AdministrativeRoute: Sendable {
         AdministrativeRoute(.put, ".settings/functionTriggers") { $0.answer(["status": "ok"]) },
         AdministrativeRoute(.post, ".settings/functionTriggers") { $0.answer(["status": "ok"]) },
 
+        AdministrativeRoute(.get, ".settings/databases", isForHub: true) { $0.answer(["databases": $0.server.databasesJSON]) },
+        AdministrativeRoute(.put, ".settings/databases/{id}", isForHub: true) { $0.createDatabase() },
+        AdministrativeRoute(.delete, ".settings/databases/{id}", isForHub: true) { call in
+            call.server.removeDatabase(call.lastSegment) { fault in
+                if let fault { call.refuse(fault.status, "\(fault)") } else { call.answer(.null) }
+            }
+        },
+
+        // The hub's secrets; with ?ns=, or the secret of a database, those of that database.
         AdministrativeRoute(.get, ".settings/secrets") { call in
-            let list = call.server.secrets.all.map { secret -> JSONValue in
+            let list = call.secrets.all.map { secret -> JSONValue in
                 ["id": .string(secret.id), "name": .string(secret.name), "madeAt": .int(secret.madeAt)]
             }
             call.answer(["secrets": .array(list)])
@@ -75,7 +90,7 @@ struct AdministrativeRoute: Sendable {
         AdministrativeRoute(.post, ".settings/secrets") { $0.addSecret() },
         AdministrativeRoute(.delete, ".settings/secrets/{id}") { call in
             let id = call.lastSegment
-            call.server.secrets.remove(id) { fault in
+            call.secrets.remove(id) { fault in
                 if let fault { return call.refuse(fault.status, "\(fault)") }
                 call.server.logger.notice("secret removed", metadata: ["id": "\(id)"])
                 call.answer(.null)
@@ -83,13 +98,14 @@ struct AdministrativeRoute: Sendable {
         },
 
         AdministrativeRoute(.get, ".inspect/databases") { call in
-            call.answer(.array(call.server.hub.all.map(\.name).sorted().map { ["name": .string($0)] }))
+            let names = call.isOfHub ? call.server.hub.all.map(\.name).sorted() : [call.namespace]
+            call.answer(.array(names.map { ["name": .string($0)] }))
         },
-        AdministrativeRoute(.get, ".inspect/cluster") { call in
+        AdministrativeRoute(.get, ".inspect/cluster", isForHub: true) { call in
             guard let report = call.server.clusterJSON else { return call.refuse(.notFound, "This hub was started without --cluster.") }
             call.answer(report)
         },
-        AdministrativeRoute(.get, ".inspect/log") { call in
+        AdministrativeRoute(.get, ".inspect/log", isForHub: true) { call in
             guard let log = call.server.settings.recentLog else { return call.refuse(.notFound, "This hub keeps no lines of its log.") }
             call.answer(log.json(after: call.number("after")))
         },
@@ -115,12 +131,29 @@ struct AdministrativeRoute: Sendable {
 }
 
 extension AdministrativeCall {
+    /// `{"accounts":"own","rules":"{\"rules\":…}"}`; the rules are the text of a file.
+    fileprivate func createDatabase() {
+        guard body.members != nil, let choice = body["accounts"].map(\.string) ?? "own", ["own", "shared"].contains(choice) else {
+            return refuse(.badRequest, "Expected an object such as {\"accounts\":\"own\",\"rules\":\"…\"}.")
+        }
+        var rules: RuleSet?
+        if let text = body["rules"] {
+            do throws(RulesErrors) { rules = try RuleSet(parsing: Array((text.string ?? "").utf8)) } catch {
+                let answer = RulesAnswer.refused(error)
+                return self.answer(answer.json(details: true), answer.status)
+            }
+        }
+        server.createDatabase(lastSegment, isShared: choice == "shared", rules: rules) { fault in
+            if let fault { refuse(fault.status, "\(fault)") } else { answer(["name": .string(lastSegment)]) }
+        }
+    }
+
     fileprivate func addSecret() {
         let name = body["name"] ?? .null
         guard body.members != nil, let name = name.isNull ? "" : name.string else {
             return refuse(.badRequest, "Expected an object such as {\"name\":\"backup\"}.")
         }
-        server.secrets.add(name, madeAt: server.scheduler.wallMs) { [self] result in
+        secrets.add(name, madeAt: server.scheduler.wallMs) { [self] result in
             switch result {
             case .failure(let fault): refuse(fault.status, "\(fault)")
             case .success(let (entry, secret)):

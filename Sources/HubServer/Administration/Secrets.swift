@@ -5,7 +5,8 @@ import JSONTree
 import Synchronization
 
 /// Database secrets: administrator credentials for servers, scripts and the command line (contract §8.1). Requests with one bypass
-/// the rules. A secret is shown once, when it is created; only its hash is stored, in the setting `secrets`.
+/// the rules. A secret is shown once, when it is created; only its hash is stored, in the setting `secrets` of the whole store or, for
+/// those of one database, of its namespace.
 ///
 ///     {"secrets":[{"id":"Qz7…","name":"backup","madeAt":1790000000000,"hash":"9f86d0…"}]}
 ///
@@ -30,8 +31,10 @@ public final class Secrets: Sendable {
     /// Longest name in bytes.
     public static let nameBytes = 100
 
-    private static let setting = "secrets"
+    static let setting = "secrets"
     private let store: any SettingStore
+    /// The database that they belong to; nil for the hub.
+    private let database: String?
     private let entries: Mutex<[Entry]>
     /// The stored form of `entries`; kept only where other hubs of a cluster may change the same secrets.
     private let stored: Mutex<[UInt8]?>
@@ -41,14 +44,15 @@ public final class Secrets: Sendable {
     private let changes = DispatchQueue(label: "vigla.secrets")
 
     /// Reads the stored secrets; blocks.
-    public init(_ store: any SettingStore) throws(JournalError) {
-        self.store = store
-        let stored = try store.settings(of: nil)[Self.setting]
+    /// - Parameter database: nil for the secrets of the hub.
+    public init(_ store: any SettingStore, of database: String? = nil) throws(JournalError) {
+        (self.store, self.database) = (store, database)
+        let stored = try store.settings(of: database)[Self.setting]
         isNew = stored == nil
         entries = Mutex(stored.flatMap(Self.parse) ?? [])
         self.stored = Mutex(stored)
         store.whenChanged { [weak self] change in
-            if change.namespace == nil, change.name == Self.setting { self?.load(change.value) }
+            if change.namespace == database, change.name == Self.setting { self?.load(change.value) }
         }
     }
 
@@ -141,7 +145,7 @@ public final class Secrets: Sendable {
             switch change(entries) {
             case .failure(let fault): done(fault)
             case .success(let changed):
-                store.replace(former, by: Self.bytes(changed), setting: Self.setting, of: nil) { [self] result in
+                store.replace(former, by: Self.bytes(changed), setting: Self.setting, of: database) { [self] result in
                     switch result {
                     case .success: done(nil)
                     case .failure(.changed) where tries > 1: share(tries: tries - 1, change, done: done)
@@ -153,7 +157,7 @@ public final class Secrets: Sendable {
     }
 
     private func persist(_ entries: [Entry], _ done: @escaping @Sendable (SecretFault?) -> Void) {
-        store.put(Self.bytes(entries), setting: Self.setting, of: nil) { result in
+        store.put(Self.bytes(entries), setting: Self.setting, of: database) { result in
             switch result {
             case .success: done(nil)
             case .failure(let error): done(.notStored("\(error)"))

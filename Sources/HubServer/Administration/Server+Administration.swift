@@ -7,12 +7,15 @@ import WireProtocols
 extension Server {
     /// Carries out a request to `/.settings/…` or `/.inspect/…`: for administrators only, whatever the rules say.
     func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingResponse) {
-        let call = AdministrativeCall(server: self, request: request, database: database, response: answer)
+        let credential = RESTRequest.credential(request)
+        let call = AdministrativeCall(
+            server: self, request: request, database: database, response: answer,
+            isOfHub: credential.map(authentication.admitsToHub) == true)
         let routes = (AdministrativeRoute.byPath[call.path] ?? []).filter { settings.isDev || !$0.isForTestSuites }
         if !routes.isEmpty, routes.allSatisfy(\.isForTestSuites) { return call.carryOut(routes) }
         // No override: `auth_variable_override` applies to data only.
         let address = { [self] in countedAddress(of: request, connection) }
-        identify(RESTRequest.credential(request), override: nil, lanes[answer.loopIndex], of: address) { result in
+        identify(credential, to: database.name, override: nil, lanes[answer.loopIndex], of: address) { result in
             switch result {
             case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: call.isHead)
             case .success(let identity) where !identity.isAdmin:
@@ -29,6 +32,14 @@ struct AdministrativeCall: Sendable {
     let request: HTTPInboundRequest
     let database: Database
     let response: PendingResponse
+    /// Whether the caller administers the whole hub, and not only this database.
+    let isOfHub: Bool
+
+    /// The secrets that the call concerns: those of its database if it names one, or may do no more.
+    var secrets: Secrets {
+        let isOfDatabase = !isOfHub || request.target.value("ns")?.isEmpty == false
+        return (isOfDatabase ? server.authentication.secrets(of: namespace) : nil) ?? server.secrets
+    }
 
     var namespace: String { database.name }
     var isHead: Bool { request.method == .head }
@@ -57,7 +68,12 @@ struct AdministrativeCall: Sendable {
     fileprivate func carryOut(_ routes: [AdministrativeRoute]) {
         if routes.isEmpty { return refuse(.notFound, "There is no /\(name.prefix(64)).") }
         let method: HTTPRequest.Method = isHead ? .get : request.method
-        if let route = routes.first(where: { $0.method == method }) { return route.operation(self) }
+        if let route = routes.first(where: { $0.method == method }) {
+            guard isOfHub || !route.isForHub else {
+                return refuse(.unauthorized, "This concerns the whole hub: the secret of one database is not enough.")
+            }
+            return route.operation(self)
+        }
         let allowed = routes.map { $0.method == .get ? "GET, HEAD" : $0.method.rawValue }.joined(separator: ", ")
         let refusal = RESTRefusal(.methodNotAllowed, "Method \(request.method.rawValue) is not supported here.")
         response.sendLater(refusal.status, refusal.body, allow: allowed, isHead: isHead)

@@ -91,6 +91,15 @@ struct HubFormat: WireFormat {
         }
     }
 
+    /// Notifies a client that the hub closes its connection for good; empty where the close frame says it.
+    func ended(_ text: String, dialect: Dialect) -> [UInt8] {
+        switch dialect {
+        case .realtime: RealtimeFraming.frames(for: RealtimePush.shutdown(text))
+        case .rest: EventStreamEvent.cancel
+        case .observe, .system: []
+        }
+    }
+
     // MARK: Realtime v5
 
     private func realtime(_ reply: Reply, _ number: Int64) -> [UInt8] {

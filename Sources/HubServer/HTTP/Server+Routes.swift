@@ -70,7 +70,8 @@ extension Server {
     private func root(_ request: HTTPInboundRequest) -> [UInt8] {
         if isWrite(request) { return appendJSON(request) }
         let asksForPage = request.fields[values: .accept].contains { $0.contains("text/html") }
-        if asksForPage { return redirect("/.console/", request) }
+        // The page's own default is the database "default".
+        if asksForPage { return redirect("/.console/" + (settings.namespace == "default" ? "" : "#ns=\(settings.namespace)"), request) }
         let text = settings.isDev && accounts != nil
             ? "{\"authEmulator\":{\"ready\":true}}\n"
             : "{\"hub\":\"vigla\",\"console\":\"/.console/\",\"data\":\"/<path>.json\",\"health\":\"/.health\"}\n"
@@ -164,7 +165,9 @@ extension Server {
         let source = request.target.value("ns")?.isEmpty == false ? "ns=" : "the host's name"
         var writer = JSONWriter()
         writer.raw("{\"error\":")
-        writer.string("Unknown namespace '\(name)' (by \(source)). This server holds: \(settings.namespace).")
+        // The names of other databases are not for everyone.
+        let held = catalog.names.count == 1 ? "This server holds: \(settings.namespace)." : "This server holds others."
+        writer.string("Unknown namespace '\(name)' (by \(source)). \(held)")
         writer.raw("}\n")
         return plain(.notFound, String(decoding: writer.bytes, as: UTF8.self), "application/json; charset=utf-8", request)
     }

@@ -21,11 +21,13 @@ extension Server {
 
     /// A function from a request's head to the largest body that it may have, in bytes.
     static func bodyLimit(
-        _ limits: HTTPLimits, _ accounts: AccountSettings?, isAdministrator: @escaping @Sendable (String) -> Bool
+        _ limits: HTTPLimits, _ accounts: AccountSettings?, _ authentication: Authentication
     ) -> @Sendable (HTTPTarget, HTTPFields) -> Int {
         { target, fields in
             guard let accounts, isAccounts(target) else { return isData(target) ? limits.bodyBytes : limits.smallBodyBytes }
-            guard isImport(target), let credential = bearer(fields), isAdministrator(credential) else { return accounts.bodyBytes }
+            guard isImport(target), let credential = bearer(fields),
+                authentication.project(for: target, host: nil).isAdministrator(credential)
+            else { return accounts.bodyBytes }
             return accounts.administratorBodyBytes
         }
     }
@@ -54,9 +56,9 @@ extension Server {
         let lane = lanes[connection.loop.index]
         return .pending { [self, asked] answer in
             // A stream outlives the check of its credential; a single request does not.
-            let signIn = asked.isStream ? beginSignIn(asked.credential, lane) : nil
+            let signIn = asked.isStream ? beginSignIn(asked.credential, to: database, lane) : nil
             let address = { [self] in countedAddress(of: request, connection) }
-            identify(asked.credential, override: asked.override, lane, of: address) { [self] result in
+            identify(asked.credential, to: database.name, override: asked.override, lane, of: address) { [self] result in
                 switch lane.signIns.settle(signIn, result) {
                 case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: asked.isHead)
                 case .success(let identity) where asked.isStream:
@@ -87,7 +89,7 @@ extension Server {
             let asked = try? RESTRequest(head), asked.method == .put || asked.method == .patch || asked.method == .post
         else { return done(nil) }
         let address = { [self] in countedAddress(of: head, connection) }
-        identify(asked.credential, override: asked.override, lane, of: address) { [self] result in
+        identify(asked.credential, to: database.name, override: asked.override, lane, of: address) { [self] result in
             switch lane.signIns.settle(nil, result) {
             case .failure(let failure):
                 done(failure.code == .invalidToken || failure.code == .expiredToken ? RESTRefusal(failure) : nil)
@@ -99,14 +101,16 @@ extension Server {
     }
 
     /// Identifies the requester. Calls back on the lane's loop, immediately if no verifier is needed.
-    /// - Parameter address: see `TokenChecks.verify`.
+    /// - Parameters:
+    ///   - database: nil for requests that concern the whole hub.
+    ///   - address: see `TokenChecks.verify`.
     func identify(
-        _ credential: String?, override: Node?, _ lane: LoopSessions, of address: () -> String?,
+        _ credential: String?, to database: String?, override: Node?, _ lane: LoopSessions, of address: () -> String?,
         _ done: @escaping (Result<Identity, Failure>) -> Void
     ) {
         guard let credential else { return done(.success(.anonymous)) }
         let box = LoopBound(done)
-        Credentials(self).identify(credential, override: override, of: address) { result in
+        Credentials(self, database).identify(credential, override: override, of: address) { result in
             if lane.loop.isOnLoop { box.value(result) } else { lane.loop.execute { box.value(result) } }
         }
     }

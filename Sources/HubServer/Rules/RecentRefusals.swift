@@ -54,6 +54,9 @@ final class RecentRefusals: Sendable {
     private let perSecond: Int
     private let rings = Mutex<[String: Ring]>([:])
 
+    /// Forgets the refusals of a removed database.
+    func forget(_ namespace: String) { rings.withLock { $0[namespace] = nil } }
+
     /// - Parameters:
     ///   - most: entries kept for each namespace; the oldest are dropped first.
     ///   - perSecond: entries kept for each namespace in one second; further ones are only counted.

@@ -8,9 +8,9 @@ import Synchronization
 
 /// The rules of each namespace, their sources and their replacement. All changes are serialized here.
 ///
-/// Rules come from the `--rules` file and from deploys, and **the last change counts**. A deploy is stored with the hash of the file that
-/// it replaced. While the file stays the same, the deployed rules are in force, also after a restart. When the file has changed at a start
-/// or SIGHUP, the file is in force and the deployed rules are dropped.
+/// Rules come from a database's rules file and from deploys, and **the last change counts**. A deploy is stored with the hash of the file
+/// that it replaced. While the file stays the same, the deployed rules are in force, also after a restart. When the file has changed at a
+/// start or SIGHUP, the file is in force and the deployed rules are dropped.
 ///
 /// ```
 /// deploy ── check ── store ── replace in the database ── answer          each step runs only if all before it succeeded
@@ -29,31 +29,62 @@ final class RulesInForce: Sendable {
     /// Queue on which rules are parsed and checked, which takes too long for a net loop or a database's queue.
     private let queue = DispatchQueue(label: "vigla.rules")
 
-    private struct State {
-        /// The rules of namespaces without deployed rules.
-        var first: RuleSet
-        /// The file of `first`, and the hash of its text; nil and empty without one.
-        var file: String?
+    /// The rules of a database without deployed rules.
+    fileprivate struct Configured {
+        var rules: RuleSet
+        /// The file of the rules, and the hash of its text; nil and empty without one.
+        let file: String?
         var hash: String
+
+        init(_ database: DatabaseSettings?) {
+            rules = database?.rules ?? .denyAll
+            file = database?.rulesFile
+            hash = file == nil ? "" : StoredRules.hash(of: rules.text)
+        }
+
+        /// Replaces the rules if they are those of a file with another text.
+        mutating func replace(_ rules: RuleSet, _ hash: String, of file: String) -> Bool {
+            guard self.file == file, self.hash != hash else { return false }
+            (self.rules, self.hash) = (rules, hash)
+            return true
+        }
+    }
+
+    fileprivate struct State {
+        /// By the names of the configuration.
+        var configured: [String: Configured]
+        /// Of all other databases.
+        var others: Configured
         /// Deployed rules of the open namespaces.
         var deployed: [String: RuleSet] = [:]
+        /// Removed databases, until they are opened again: their rules are not changed any more.
+        var removed: Set<String> = []
         /// Replaced texts of the open namespaces.
         var former: [String: FormerRules] = [:]
         /// A change is in progress; further ones wait.
         var isChanging = false
         var waiting: [@Sendable () -> Void] = []
+
+        func configured(_ namespace: String) -> Configured { configured[namespace] ?? others }
+
+        func rules(of namespace: String) -> RuleSet { deployed[namespace] ?? configured(namespace).rules }
     }
 
-    /// - Parameter former: number of replaced texts kept for each namespace.
+    /// - Parameters:
+    ///   - databases: those of the configuration.
+    ///   - others: has the rules of all others; nil denies everything there.
+    ///   - former: number of replaced texts kept for each namespace.
     init(
-        _ rules: RuleSet, file: String?, settings: any SettingStore, isDurable: Bool, former: Int, scheduler: Scheduler, logger: Logger
+        of databases: [DatabaseSettings] = [], others: DatabaseSettings?, settings: any SettingStore, isDurable: Bool, former: Int,
+        scheduler: Scheduler, logger: Logger
     ) {
         self.settings = settings
         self.isDurable = isDurable
         self.formerMost = former
         self.scheduler = scheduler
         self.logger = logger
-        state = Mutex(State(first: rules, file: file, hash: file == nil ? "" : StoredRules.hash(of: rules.text)))
+        let configured = databases.map { ($0.name, Configured($0)) }
+        state = Mutex(State(configured: Dictionary(configured) { first, _ in first }, others: Configured(others)))
     }
 
     /// The rules of a namespace that is being opened. Blocks: never call it on a net loop.
@@ -61,8 +92,9 @@ final class RulesInForce: Sendable {
     func open(_ namespace: String) throws(JournalError) -> RuleSet {
         let kept = try settings.settings(of: namespace)
         let (file, hash) = state.withLock { state in
+            state.removed.remove(namespace)
             state.former[namespace] = kept[FormerRules.setting].flatMap(FormerRules.init) ?? FormerRules()
-            return (state.file, state.hash)
+            return (state.configured(namespace).file, state.configured(namespace).hash)
         }
         let rules = kept[StoredRules.setting].flatMap { deployed($0, namespace, file, hash) }
         if settings.isShared, file != nil {
@@ -70,7 +102,7 @@ final class RulesInForce: Sendable {
         }
         return state.withLock { state in
             // The file may have been reloaded meanwhile: then it is in force.
-            guard let rules, state.hash == hash else { return state.first }
+            guard let rules, state.configured(namespace).hash == hash else { return state.configured(namespace).rules }
             state.deployed[namespace] = rules
             return rules
         }
@@ -89,7 +121,7 @@ final class RulesInForce: Sendable {
             logger.notice(
                 "the rules file has changed since the last deploy and is in force",
                 metadata: ["namespace": "\(namespace)", "file": "\(file)"])
-            remember(stored.source, replacedBy: state.withLock { $0.first.text }, namespace)
+            remember(stored.source, replacedBy: state.withLock { $0.configured(namespace).rules.text }, namespace)
             settings.put(nil, setting: StoredRules.setting, of: namespace) { [logger] result in
                 if case .failure(let error) = result {
                     logger.error("deployed rules could not be removed", metadata: ["reason": "\(error)"])
@@ -116,14 +148,14 @@ final class RulesInForce: Sendable {
     }
 
     /// The rules of a namespace that was opened. From any thread.
-    func rules(of namespace: String) -> RuleSet { state.withLock { $0.deployed[namespace] ?? $0.first } }
+    func rules(of namespace: String) -> RuleSet { state.withLock { $0.rules(of: namespace) } }
 
     /// Whether deployed rules are in force. From any thread.
     func isDeployed(_ namespace: String) -> Bool { state.withLock { $0.deployed[namespace] != nil } }
 
     /// The texts that were in force before in an open namespace, as JSON, the most recently replaced first. From any thread.
     func former(of namespace: String) -> [UInt8] {
-        let (former, text) = state.withLock { ($0.former[namespace] ?? FormerRules(), ($0.deployed[namespace] ?? $0.first).text) }
+        let (former, text) = state.withLock { ($0.former[namespace] ?? FormerRules(), $0.rules(of: namespace).text) }
         return former.bytes(without: text)
     }
 
@@ -158,6 +190,23 @@ final class RulesInForce: Sendable {
     }
 
     // MARK: Changes
+
+    /// Removes a database between other changes of rules.
+    /// - Parameter remove: called once, on the queue of changes. It calls the closure that it gets when it has finished, with whether the
+    ///   database is gone.
+    func removing(_ namespace: String, _ remove: @escaping @Sendable (@escaping @Sendable (Bool) -> Void) -> Void) {
+        change { [self] finished in
+            remove { [self] isRemoved in
+                if isRemoved {
+                    state.withLock { state in
+                        state.removed.insert(namespace)
+                        (state.deployed[namespace], state.former[namespace]) = (nil, nil)
+                    }
+                }
+                finished()
+            }
+        }
+    }
 
     /// Runs changes one after the other. Each calls the closure that it gets when it has finished.
     private func change(_ body: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
@@ -196,6 +245,7 @@ final class RulesInForce: Sendable {
                 finished()
                 done(answer)
             }
+            if state.withLock({ $0.removed.contains(namespace) }) { return answer(.failed(.unknownNamespace(namespace))) }
             let rules: RuleSet
             do throws(RulesErrors) { rules = try RuleSet(parsing: source) } catch {
                 // Dry runs are not logged: an editor sends one at every pause in typing.
@@ -205,7 +255,7 @@ final class RulesInForce: Sendable {
             var report = RulesReport(
                 warnings: rules.warnings, changes: RulesChanges(from: self.rules(of: namespace), to: rules), keeps: .nothing)
             if isDryRun { return answer(.accepted(report)) }
-            let (file, hash) = state.withLock { ($0.file, $0.hash) }
+            let (file, hash) = state.withLock { ($0.configured(namespace).file, $0.configured(namespace).hash) }
             let former = remember(self.rules(of: namespace).text, replacedBy: rules.text, namespace)
             report.keeps = !isDurable ? .untilStop : settings.isShared ? .stored : file.map { .storedUntilFileChanges($0) } ?? .stored
             settings.put(
@@ -241,45 +291,61 @@ final class RulesInForce: Sendable {
         }
     }
 
-    /// Applies the reloaded file. If its text has changed, it takes effect in every namespace, and deployed rules are dropped.
+    /// Applies a reloaded file. If its text has changed, it takes effect in every database of that file, and their deployed rules are
+    /// dropped.
     /// - Parameter done: called once, on an arbitrary queue, with whether anything changed.
-    func reload(_ rules: RuleSet, in hub: Hub, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
+    func reload(_ rules: RuleSet, of file: String, in hub: Hub, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
         if settings.isShared {
-            for database in hub.all where self.rules(of: database.name).text != rules.text { logNotInForce(database.name) }
+            for database in hub.all where isOf(file, database.name) && self.rules(of: database.name).text != rules.text {
+                logNotInForce(database.name)
+            }
             return done(false)
         }
         change { [self] finished in
-            let hash = StoredRules.hash(of: rules.text)
-            // Namespaces opened from here on get the new rules.
-            let replaced = state.withLock { state -> (gone: [String], texts: [(String, String)])? in
-                guard state.hash != hash else { return nil }
-                let texts = state.former.keys.map { ($0, (state.deployed[$0] ?? state.first).text) }
-                (state.first, state.hash) = (rules, hash)
-                defer { state.deployed = [:] }
-                return (Array(state.deployed.keys), texts)
-            }
-            for (namespace, text) in replaced?.texts ?? [] { remember(text, replacedBy: rules.text, namespace) }
-            let gone = replaced?.gone
-            guard let gone else {
-                logger.info("the rules file is the same")
+            // Databases opened from here on get the new rules.
+            guard let replaced = state.withLock({ $0.replace(rules, of: file) }) else {
+                logger.info("the rules file is the same", metadata: ["file": "\(file)"])
                 finished()
                 return done(false)
             }
-            for namespace in gone {
+            for (namespace, text) in replaced.texts { remember(text, replacedBy: rules.text, namespace) }
+            for namespace in replaced.deployed {
                 settings.put(nil, setting: StoredRules.setting, of: namespace) { [logger] result in
                     guard case .failure(let error) = result else { return }
                     logger.error("deployed rules could not be removed", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
                 }
             }
-            hub.settled { [logger] databases in
-                let all = Countdown(databases.count) {
-                    logger.notice("the rules file was read again and is in force", metadata: ["deploysReplaced": "\(gone.count)"])
+            hub.settled { [self] databases in
+                let databases = databases.filter { isOf(file, $0.name) }
+                let all = Countdown(databases.count) { [logger] in
+                    logger.notice(
+                        "the rules file was read again and is in force",
+                        metadata: ["file": "\(file)", "deploysReplaced": "\(replaced.deployed.count)"])
                     finished()
                     done(true)
                 }
                 for database in databases { database.replace(rules) { all.arrive() } }
             }
         }
+    }
+
+    /// Whether the configuration gives a database the rules of a file.
+    private func isOf(_ file: String, _ namespace: String) -> Bool { state.withLock { $0.configured(namespace).file == file } }
+}
+
+extension RulesInForce.State {
+    /// Replaces the rules of a file, and the deployed rules of its databases.
+    /// - Returns: the open databases whose deployed rules were dropped, and the texts that were in force, by database; nil if the file has
+    ///   not changed.
+    fileprivate mutating func replace(_ rules: RuleSet, of file: String) -> (deployed: [String], texts: [(String, String)])? {
+        let hash = StoredRules.hash(of: rules.text)
+        let open = former.keys.filter { configured($0).file == file && configured($0).hash != hash }
+        let texts = open.map { ($0, self.rules(of: $0).text) }
+        var isChanged = others.replace(rules, hash, of: file)
+        for name in configured.keys where configured[name]?.replace(rules, hash, of: file) == true { isChanged = true }
+        guard isChanged else { return nil }
+        let dropped = open.filter { deployed.removeValue(forKey: $0) != nil }
+        return (dropped, texts)
     }
 }
 
@@ -313,10 +379,10 @@ extension RulesInForce {
         }
         let (file, hash) = state.withLock { state in
             state.former[namespace] = kept[FormerRules.setting].flatMap(FormerRules.init) ?? FormerRules()
-            return (state.file, state.hash)
+            return (state.configured(namespace).file, state.configured(namespace).hash)
         }
         let deployed = kept[StoredRules.setting].flatMap { self.deployed($0, namespace, file, hash, isSilent: true) }
-        let rules = deployed ?? state.withLock { $0.first }
+        let rules = deployed ?? state.withLock { $0.configured(namespace).rules }
         let isNew = self.rules(of: namespace).text != rules.text
         guard isNew else {
             state.withLock { $0.deployed[namespace] = deployed }
@@ -331,7 +397,7 @@ extension RulesInForce {
 
     /// Deploys the rules of the file where none are stored. If another hub stores its file first, that file counts.
     private func seed(_ namespace: String) {
-        let (rules, hash) = state.withLock { ($0.first, $0.hash) }
+        let (rules, hash) = state.withLock { ($0.configured(namespace).rules, $0.configured(namespace).hash) }
         let bytes = StoredRules(source: rules.text, after: hash).bytes
         settings.replace(nil, by: bytes, setting: StoredRules.setting, of: namespace) { [self] result in
             switch result {
@@ -347,12 +413,12 @@ extension RulesInForce {
     }
 
     private func logFile(_ rules: RuleSet, _ namespace: String) {
-        if state.withLock({ $0.first.text }) != rules.text { logNotInForce(namespace) }
+        if state.withLock({ $0.configured(namespace).rules.text }) != rules.text { logNotInForce(namespace) }
     }
 
     private func logNotInForce(_ namespace: String) {
         logger.warning("the rules file is not in force: the cluster's deployed rules are (vigla rules deploy changes them)", metadata: [
-            "namespace": "\(namespace)", "file": "\(state.withLock { $0.file } ?? "")",
+            "namespace": "\(namespace)", "file": "\(state.withLock { $0.configured(namespace).file } ?? "")",
         ])
     }
 }

@@ -18,8 +18,8 @@ extension Server {
     /// Checks rules and puts them in force in a namespace, without a restart: all or nothing. The rules of running listens are evaluated
     /// again, and listens that the new rules refuse are cancelled before anything else is pushed to them. A faulty text changes nothing.
     ///
-    /// Deployed rules outlive the process. They stay in force until the next deploy, or until the `--rules` file is changed and read
-    /// again (at a start, or by `reload(_:)`): the last change counts.
+    /// Deployed rules outlive the process. They stay in force until the next deploy, or until the rules file is changed and read
+    /// again (at a start, or by `reload(_:of:_:)`): the last change counts.
     /// - Parameters:
     ///   - source: the rules file, at most `RuleSet.maxBytes`.
     ///   - isDryRun: only checks the rules and reports what would change.
@@ -39,17 +39,17 @@ extension Server {
         hub.database(namespace) == nil ? nil : rulesInForce.rules(of: namespace)
     }
 
-    /// Whether the rules in force in the default namespace were deployed, and not read from the `--rules` file.
-    public var hasDeployedRules: Bool { rulesInForce.isDeployed(settings.namespace) }
+    /// Whether the rules in force in a database were deployed.
+    public func hasDeployedRules(_ namespace: String) -> Bool { rulesInForce.isDeployed(namespace) }
 
-    /// Applies the current text of the `--rules` file. The same text changes nothing; another text also replaces deployed rules. From any
-    /// thread.
+    /// Applies the current text of a rules file to the databases that have it. The same text changes nothing; another text also replaces
+    /// deployed rules. From any thread.
     /// - Parameter done: called once, on an arbitrary queue, with whether anything changed.
-    public func reload(_ rules: RuleSet, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
-        rulesInForce.reload(rules, in: hub, done)
+    public func reload(_ rules: RuleSet, of file: String, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
+        rulesInForce.reload(rules, of: file, in: hub, done)
     }
 
-    /// Logs why the `--rules` file was not applied. The previous rules stay in force.
+    /// Logs why a rules file was not applied. The previous rules stay in force.
     public func logFaultyRules(_ faults: [String]) {
         for fault in faults.prefix(100) { logger.error("the rules before stay in force", metadata: ["reason": "\(fault)"]) }
         if faults.count > 100 { logger.error("the rules before stay in force", metadata: ["reason": "\(faults.count - 100) more faults"]) }

@@ -35,6 +35,8 @@ final class LoopSessions: @unchecked Sendable {
     private weak var written: Database?
     private let mailbox = Mutex(Mailbox())
     private var members: [ObjectIdentifier: any LoopMember] = [:]
+    /// Open sessions and event streams, by database.
+    private var sessions: [ObjectIdentifier: [ObjectIdentifier: Session]] = [:]
     /// Sessions whose output waits for later turns of the loop, each once; and whether the next turn is scheduled.
     private var senders = Deque<Session>()
     private var isSendingScheduled = false
@@ -69,6 +71,24 @@ final class LoopSessions: @unchecked Sendable {
     func leave(_ member: any LoopMember) {
         loop.assertOnLoop()
         members[ObjectIdentifier(member)] = nil
+    }
+
+    func add(_ session: Session) {
+        loop.assertOnLoop()
+        sessions[ObjectIdentifier(session.database), default: [:]][ObjectIdentifier(session)] = session
+    }
+
+    func remove(_ session: Session) {
+        loop.assertOnLoop()
+        guard let database = sessions.index(forKey: ObjectIdentifier(session.database)) else { return }
+        sessions.values[database][ObjectIdentifier(session)] = nil
+        if sessions.values[database].isEmpty { sessions.remove(at: database) }
+    }
+
+    /// Notifies the clients of a removed database, and closes their connections. O(sessions of the database)
+    func closeSessions(of database: Database) {
+        loop.assertOnLoop()
+        for session in sessions[ObjectIdentifier(database)]?.values.map({ $0 }) ?? [] { session.databaseIsRemoved() }
     }
 
     private func tick() {

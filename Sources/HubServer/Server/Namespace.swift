@@ -5,10 +5,13 @@ public enum Namespace {
     /// The namespace of a request: the `ns` parameter, else the first label of a host with at least three, else the default.
     static func name(of request: HTTPInboundRequest, default fallback: String) -> String {
         if let ns = request.target.value("ns"), !ns.isEmpty { return ns }
-        guard let host = request.host else { return fallback }
-        let name = host.prefix { $0 != ":" }
-        let labels = name.split(separator: ".")
-        guard labels.count >= 3, !host.hasPrefix("["), !labels.allSatisfy({ $0.allSatisfy(\.isNumber) }) else { return fallback }
+        return request.host.flatMap(label(of:)) ?? fallback
+    }
+
+    /// The first label of a host with at least three; nil for other hosts and for addresses.
+    static func label(of host: String) -> String? {
+        let labels = host.prefix { $0 != ":" }.split(separator: ".")
+        guard labels.count >= 3, !host.hasPrefix("["), !labels.allSatisfy({ $0.allSatisfy(\.isNumber) }) else { return nil }
         return labels[0].lowercased()
     }
 

@@ -10,6 +10,8 @@ final class NamespaceOpener: Sendable {
     private let settings: ServerSettings
     private let storage: any JournalStorage
     private let rules: RulesInForce
+    private let catalog: DatabaseCatalog
+    private let authentication: Authentication
     private let records: RequestRecords
     private let budget: MemoryBudget
     private let lanes: [LoopSessions]
@@ -20,12 +22,15 @@ final class NamespaceOpener: Sendable {
     private let lastFault = Mutex<String?>(nil)
 
     init(
-        _ settings: ServerSettings, _ storage: any JournalStorage, _ rules: RulesInForce, _ records: RequestRecords, _ budget: MemoryBudget,
-        _ lanes: [LoopSessions], _ scheduler: Scheduler, _ logger: Logger
+        _ settings: ServerSettings, _ storage: any JournalStorage, _ rules: RulesInForce, _ catalog: DatabaseCatalog,
+        _ authentication: Authentication, _ records: RequestRecords, _ budget: MemoryBudget, _ lanes: [LoopSessions],
+        _ scheduler: Scheduler, _ logger: Logger
     ) {
         self.settings = settings
         self.storage = storage
         self.rules = rules
+        self.catalog = catalog
+        self.authentication = authentication
         self.records = records
         self.budget = budget
         self.lanes = lanes
@@ -39,8 +44,9 @@ final class NamespaceOpener: Sendable {
 
     /// The database of a namespace; nil if the namespace is unknown or cannot be opened. Blocks.
     func open(_ name: String) -> Database? {
-        guard settings.isDev || name == settings.namespace, Namespace.isValid(name) else { return nil }
+        guard catalog.mayOpen(name) else { return nil }
         do {
+            try authentication.open(name, catalog.accounts(of: name))
             let opened = try storage.open(name)
             let recovered = opened.recovered
             if recovered.sequence > 0 {
@@ -52,7 +58,7 @@ final class NamespaceOpener: Sendable {
                 name: name, rules: try rules.open(name), start: (recovered.root, recovered.sequence),
                 written: recovered.written, pendingRows: recovered.pendingRows, pending: recovered.pending, journal: opened.journal,
                 epoch: opened.epoch, follows: opened.writerRole != nil, writerRole: opened.writerRole, peers: recovered.peers,
-                link: opened.link, lanes: lanes.count, limits: settings.limits.engine, budget: budget, format: HubFormat(),
+                link: opened.link, lanes: lanes.count, limits: catalog.limits(of: name), budget: budget, format: HubFormat(),
                 refusals: records.refusals(of: name), outlet: { [lanes] lane, deliveries in lanes[lane].deliver(deliveries) },
                 onJournal: { [logger] in $0.log(name, logger) }, scheduler: scheduler)
             database.makeSnapshots(logger)

@@ -1,3 +1,4 @@
+import Accounts
 import Glibc
 
 /// Facts of this process from the system, read for each metrics request. Zero where one is unavailable.
@@ -40,7 +41,7 @@ struct ProcessFacts {
 
     /// Sizes of the hub's data files by name; missing files are left out.
     static func dataFiles(in folder: String) -> [(name: String, bytes: Int)] {
-        ["vigla.sqlite", "vigla.sqlite-wal", "accounts.sqlite", "accounts.sqlite-wal"].compactMap { name in
+        (["vigla.sqlite"] + AccountStore.fileNames(in: folder)).flatMap { [$0, $0 + "-wal"] }.compactMap { name in
             var info = stat()
             return stat("\(folder)/\(name)", &info) == 0 ? (name, Int(info.st_size)) : nil
         }

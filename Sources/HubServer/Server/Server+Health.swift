@@ -38,11 +38,12 @@ extension CommitRefusal {
 }
 
 extension Server {
-    /// Calls back when each net loop and the default namespace's database have run a task. It never does while one of them hangs.
+    /// Calls back when each net loop and each database have run a task. It never does while one of them hangs.
     public func whenResponsive(_ done: @escaping @Sendable () -> Void) {
-        let countdown = Countdown(lanes.count) { [hub, settings] in
-            guard let database = hub.database(settings.namespace) else { return }
-            database.queue.async { done() }
+        let countdown = Countdown(lanes.count) { [hub] in
+            let databases = hub.all
+            let all = Countdown(databases.count, done)
+            for database in databases { database.queue.async { all.arrive() } }
         }
         for lane in lanes { lane.loop.execute { countdown.arrive() } }
     }

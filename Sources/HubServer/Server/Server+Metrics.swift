@@ -52,7 +52,7 @@ extension Server {
         let isHead = request.method == .head
         guard request.target.value("by") == "user" else { return sendMetrics(answer, byUser: false, isHead: isHead) }
         let address = { [self] in countedAddress(of: request, connection) }
-        identify(RESTRequest.credential(request), override: nil, lanes[answer.loopIndex], of: address) { [self] result in
+        identify(RESTRequest.credential(request), to: nil, override: nil, lanes[answer.loopIndex], of: address) { [self] result in
             switch result {
             case .success(let identity) where identity.isAdmin: sendMetrics(answer, byUser: true, isHead: isHead)
             case .success: answer.refuse(RESTRefusal(.unauthorized, "Permission denied"), isHead: isHead)
@@ -149,10 +149,10 @@ extension Server {
         let large = memory.largeWork.counts
         page.gauge("vigla_large_requests", "Large requests that are worked on, and that wait for their turn.", label: "state",
             [("running", large.running), ("waiting", large.waiting)])
-        let checks = authentication.tokenChecks?.counts ?? (running: 0, waiting: 0)
+        let checks = authentication.projects.compactMap { $0.tokenChecks?.counts }
         page.gauge(
             "vigla_token_checks", "Tokens that are checked, and that wait for it.", label: "state",
-            [("running", checks.running), ("waiting", checks.waiting)])
+            [("running", checks.reduce(0) { $0 + $1.running }), ("waiting", checks.reduce(0) { $0 + $1.waiting })])
         page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", network.longPolls.count)
     }
 

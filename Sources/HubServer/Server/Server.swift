@@ -35,8 +35,8 @@ public final class Server: Sendable {
     /// What clients may use for large messages.
     let memory: ServerMemory
     let records: RequestRecords
-    let smallSettings: SmallSettings
     let rulesInForce: RulesInForce
+    let catalog: DatabaseCatalog
     let hub: Hub
     /// Owns the journals and the settings.
     let storage: any JournalStorage
@@ -61,7 +61,6 @@ public final class Server: Sendable {
             isOpenToNetwork: settings.host != "::1" && !OriginPolicy.isThisMachine(host: settings.host))
         console = settings.webFolder.map { ConsoleFiles(folder: $0) }
         sessions = SessionCounts(settings)
-        smallSettings = SmallSettings()
         memory = ServerMemory(settings.limits)
         logger.info("memory for clients", metadata: ["bytes": "\(settings.limits.memoryBytes)", "of_address": "\(memory.addressBytes)"])
         records = RequestRecords(settings, scheduler, logger)
@@ -71,20 +70,25 @@ public final class Server: Sendable {
         let origin = settings.origin(port: network.port)
         storage.announceAddress(origin)
         authentication = try Authentication(settings, storage, origin: origin, scheduler, logger)
-        bodyBytes = Self.bodyLimit(settings.limits.http, settings.accounts, isAdministrator: authentication.isAdministrator)
+        bodyBytes = Self.bodyLimit(settings.limits.http, settings.accounts, authentication)
         rulesInForce = RulesInForce(
-            settings.rules, file: settings.rulesFile, settings: storage.settingStore, isDurable: storage.isDurable,
-            former: settings.limits.formerRules, scheduler: scheduler, logger: logger)
-        let opener = NamespaceOpener(settings, storage, rulesInForce, records, memory.budget, network.lanes, scheduler, logger)
+            of: settings.databases, others: settings.isDev ? settings.databases[0] : nil, settings: storage.settingStore,
+            isDurable: storage.isDurable, former: settings.limits.formerRules, scheduler: scheduler, logger: logger)
+        catalog = try DatabaseCatalog(settings, storage.settingStore)
+        let opener = NamespaceOpener(
+            settings, storage, rulesInForce, catalog, authentication, records, memory.budget, network.lanes, scheduler, logger)
         hub = Hub { opener.open($0) }
         rulesInForce.followOthers(in: hub)
-        // The default namespace is recovered before the port answers, so that a broken store shows at start.
-        guard hub.openNow(settings.namespace) != nil else { throw .cannotOpen(opener.fault ?? "namespace \(settings.namespace)") }
-        if let accounts, let database = hub.database(settings.namespace) { applyAccountChanges(accounts, database) }
+        // All databases are recovered before the port answers, so that a broken store shows at start.
+        for name in catalog.names where hub.openNow(name) == nil { throw .cannotOpen(opener.fault ?? "database \(name)") }
+        for project in authentication.projects { applyAccountChanges(of: project) }
         prepare(self)
         warnOfExpiry()
         network.start(self)
     }
+
+    /// The databases of the configuration and those that were created at run time, the default first. From any thread.
+    public var databaseNames: [String] { catalog.names }
 
     /// Stops the server within a bounded time, then calls back. Acknowledged writes are stored.
     ///
@@ -113,9 +117,9 @@ public final class Server: Sendable {
 
     /// The sessions' ends were submitted while the loops closed; a snapshot behind them sees their writes.
     private func closeDatabases(_ done: @escaping @Sendable () -> Void) {
-        let databases = hub.all
-        let countdown = Countdown(databases.count + (accounts == nil ? 0 : 1), done)
-        if let accounts { close(accounts) { countdown.arrive() } }
+        let (databases, services) = (hub.all, authentication.projects.compactMap(\.accounts))
+        let countdown = Countdown(databases.count + services.count, done)
+        for accounts in services { accounts.end(logger) { countdown.arrive() } }
         for database in databases { database.close(logger) { countdown.arrive() } }
     }
 }

@@ -11,12 +11,8 @@ public struct ServerSettings: Sendable {
     public var port: UInt16 = 9000
     /// Nil serves without TLS.
     public var tls: ServerTLS?
-    /// The namespace of clients that name none.
-    public var namespace = "default"
-    /// Rules of namespaces without deployed rules.
-    public var rules = RuleSet.denyAll
-    /// The file that `rules` were read from, for messages; nil when they come from no file.
-    public var rulesFile: String?
+    /// The databases that the configuration names; never empty. The first is the default: that of clients that name none.
+    public var databases = [DatabaseSettings("default")]
     /// Folder of the accounts and of the storage's own files; nil keeps accounts in memory only.
     public var dataFolder: String?
     /// Folder of the console page's files; nil serves none.
@@ -32,7 +28,7 @@ public struct ServerSettings: Sendable {
     public var accounts: AccountSettings?
     /// Proxies that may name the client's address in `X-Forwarded-For`. Default: none.
     public var trustedProxies = TrustedProxies()
-    /// Places of the default namespace that are removed with an account, in addition to the rules' `.account`.
+    /// Places of the default database that are removed with an account, in addition to the rules' `.account`.
     public var accountData: [AccountPlace] = []
     public var limits = ServerLimits()
     /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development only pages of
@@ -50,6 +46,24 @@ public struct ServerSettings: Sendable {
     public var recentLog: RecentLog?
 
     public init() {}
+
+    /// The name of the default database.
+    public var namespace: String {
+        get { databases[0].name }
+        set { databases[0].name = newValue }
+    }
+
+    /// The rules of the default database until others are deployed.
+    public var rules: RuleSet {
+        get { databases[0].rules }
+        set { databases[0].rules = newValue }
+    }
+
+    /// The rules file of the default database.
+    public var rulesFile: String? {
+        get { databases[0].rulesFile }
+        set { databases[0].rulesFile = newValue }
+    }
 
     /// The hub's origin for programs on this machine, with the port that it listens on.
     public func origin(port: UInt16) -> String {

@@ -9,17 +9,19 @@ import Tokens
 struct Credentials {
     let isDev: Bool
     let tokens: TokenChecks?
-    let secrets: Secrets
+    /// Whether a credential is an administrator's secret.
+    let isSecret: (String) -> Bool
     /// See `ServerLimits.tokenLeewaySeconds`.
     let leewaySeconds: Int
     let scheduler: Scheduler
 
-    init(_ server: Server) {
-        let settings = server.settings
-        secrets = server.secrets
+    /// - Parameter database: the database that the client uses; nil for requests that concern the whole hub.
+    init(_ server: Server, _ database: String?) {
+        let (settings, authentication) = (server.settings, server.authentication)
+        isSecret = { authentication.admits($0, to: database) }
         scheduler = server.scheduler
         isDev = settings.isDev
-        tokens = server.authentication.tokenChecks
+        tokens = (database.map(authentication.project(of:)) ?? authentication.hubProject).tokenChecks
         leewaySeconds = settings.limits.tokenLeewaySeconds
     }
 
@@ -40,7 +42,7 @@ struct Credentials {
         if credential == "owner" {
             return done(isDev ? .success(Identity.admin.acting(as: override)) : .failure(Self.badToken))
         }
-        if secrets.admit(credential) { return done(.success(Identity.admin.acting(as: override))) }
+        if isSecret(credential) { return done(.success(Identity.admin.acting(as: override))) }
         guard let parts = TokenParts.parts(of: credential) else { return done(.failure(Self.badToken)) }
         if parts[2].isEmpty {
             guard isDev, TokenParts.json(parts[0]) != nil, let claims = TokenParts.json(parts[1]) else {

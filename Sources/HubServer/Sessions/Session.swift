@@ -54,6 +54,7 @@ class Session: Client, SocketListener, LoopMember, @unchecked Sendable {
         submittedIdentity = identity
         super.init(lane: lane, dialect: dialect, identity: identity)
         server.sessions.add(dialect, 1)
+        home.add(self)
     }
 
     /// A complete text message; the bytes are valid during the call.
@@ -74,6 +75,7 @@ class Session: Client, SocketListener, LoopMember, @unchecked Sendable {
     /// - Parameter reading: the reader of the session's large messages.
     final func ended(behind reading: LargeMessageReader?) {
         server.sessions.add(dialect, -1)
+        home.remove(self)
         isGone.store(true, ordering: .relaxed)
         outputQueue = nil
         incoming = IncomingBytes()
@@ -109,9 +111,9 @@ class Session: Client, SocketListener, LoopMember, @unchecked Sendable {
         // The session is being closed: further credentials are not verified.
         if refusals >= server.settings.limits.refusedCredentials { return }
         waitingRequests = []
-        let signIn = server.beginSignIn(credential, home)
+        let signIn = server.beginSignIn(credential, to: database, home)
         let counted = { [self] in server.countedAddress(address, carrier.peer) }
-        Credentials(server).identify(credential, override: override, of: counted) { [self, home] result in
+        Credentials(server, database.name).identify(credential, override: override, of: counted) { [self, home] result in
             if home.loop.isOnLoop { identified(result, signIn, token) } else {
                 home.loop.execute { [self] in identified(result, signIn, token) }
             }
@@ -197,6 +199,14 @@ class Session: Client, SocketListener, LoopMember, @unchecked Sendable {
         attach(nil)
         submittedIdentity = .anonymous
         carrier.countSent(with: nil)
+    }
+
+    /// Its database was removed: notifies the client and closes the connection. An SDK does not connect again then.
+    final func databaseIsRemoved() {
+        let text = "The database was removed."
+        let notice = HubFormat().ended(text, dialect: dialect)
+        if !notice.isEmpty { carrier.send(notice) }
+        close(WebSocketCloseCode.policyViolation, text)
     }
 
     // MARK: Large messages

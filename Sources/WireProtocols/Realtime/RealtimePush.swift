@@ -94,6 +94,15 @@ public struct RealtimePush: Sendable {
         return writer.bytes
     }
 
+    /// The control message `s`: the client ends the connection and does not connect again (contract §2.3).
+    public static func shutdown(_ reason: String) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"t\":\"c\",\"d\":{\"t\":\"s\",\"d\":")
+        writer.string(reason)
+        writer.raw("}}")
+        return writer.bytes
+    }
+
     /// `ac`: the credential was revoked; the client drops it and closes (contract §8.1).
     public static func authRevoked(_ refusal: RealtimeRefusal) -> [UInt8] {
         var writer = JSONWriter()

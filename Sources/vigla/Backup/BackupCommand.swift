@@ -41,13 +41,18 @@ struct Backup: ParsableCommand {
         }
     }
 
+    /// The files of accounts of both folders: of the hub, and of databases with their own.
+    private func accountFiles(_ folders: String...) -> [String] {
+        Swift.Set(folders.flatMap(AccountStore.fileNames) + [AccountStore.fileName]).sorted()
+    }
+
     func run() {
         let folder = data ?? Environment["VIGLA_DATA"] ?? "./data"
         let (source, target) = restore ? (from ?? "", folder) : (folder, to ?? "")
         var progress = ProgressLine("copied")
         do throws(JournalError) {
             let summary = try FolderCopy.make(
-                from: source, to: target, replacing: replace, companions: [AccountStore.fileName], acceptingLoss: acceptLoss
+                from: source, to: target, replacing: replace, companions: accountFiles(source, target), acceptingLoss: acceptLoss
             ) { progress.show($0.copiedBytes >> 20, of: $0.totalBytes >> 20, unit: "MiB") }
             progress.end()
             if let finding = summary.finding { StandardStream.error.line("vigla: \(finding)") }

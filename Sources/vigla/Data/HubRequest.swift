@@ -110,4 +110,10 @@ enum HubRequest {
 extension HubAddress {
     /// Appended to a query that already has a parameter.
     var namespaceItem: String { namespace.map { "&ns=\($0)" } ?? "" }
+
+    /// A target, with the selected namespace appended.
+    func selecting(_ target: String) -> String {
+        guard let namespace else { return target }
+        return target + (target.contains("?") ? "&" : "?") + "ns=\(UserText.escaped(namespace))"
+    }
 }

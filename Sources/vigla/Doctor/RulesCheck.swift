@@ -5,18 +5,26 @@ import SQLiteJournal
 
 /// Which rules are in force, those of the file or deployed ones, and their probable mistakes.
 enum RulesCheck {
-    /// - Parameter isFileFaulty: the file of `--rules` cannot be used, which is already reported.
+    /// - Parameter isFileFaulty: a rules file cannot be used, which is already reported.
     static func findings(_ settings: ServerSettings, isFileFaulty: Bool) -> [Finding] {
         let (deployed, faults) = deployed(settings)
-        let file = settings.rulesFile
-        let text = isFileFaulty ? nil : file.map { _ in settings.rules.text }
+        func isDeployed(_ database: DatabaseSettings) -> Bool { deployed.contains { $0.namespace == database.name } }
         var findings = faults
-        if let file, !isFileFaulty { findings.append(self.file(file, settings.rules, isInForce: deployed.isEmpty)) }
-        for rules in deployed { findings.append(finding(rules, holds: isFileFaulty ? nil : rules.hold(over: text), file)) }
-        guard file == nil, !deployed.contains(where: { $0.namespace == settings.namespace }), faults.isEmpty else { return findings }
+        for (file, rules) in isFileFaulty ? [] : settings.rulesFiles {
+            let isInForce = settings.databases.contains { $0.rulesFile == file && !isDeployed($0) }
+            findings.append(self.file(file, rules, isInForce: isInForce))
+        }
+        for rules in deployed {
+            let database = settings.databases.first { $0.name == rules.namespace }
+            let text = database.flatMap { $0.rulesFile == nil ? nil : $0.rules.text }
+            findings.append(finding(rules, holds: isFileFaulty ? nil : rules.hold(over: text), database?.rulesFile))
+        }
+        let without = settings.databases.filter { $0.rulesFile == nil && !isDeployed($0) }
+        guard !without.isEmpty, faults.isEmpty else { return findings }
         if settings.isDev { return findings + [.warning("rules", "none, and --dev: every program on this machine may do everything")] }
+        let place = settings.databases.count == 1 ? "" : " of \(without.map(\.name).joined(separator: ", "))"
         return findings + [.warning(
-            "rules", "no file, and none are deployed: everything is denied",
+            "rules", "no file\(place), and none are deployed: everything is denied",
             "--rules FILE, or at the running hub: vigla rules deploy URL FILE --auth-file DATA/\(FirstSecret.fileName)")]
     }
 

@@ -23,6 +23,8 @@ struct Secret: ParsableCommand {
               vigla secret add http://127.0.0.1:9000 --name backup --auth-file ./data/admin-secret.txt
               vigla secret add --data ./data --name deploys > secret.txt
 
+            A secret of one database, whose holder administers only that: add ?ns=NAME to the address.
+
             A secret is taken as ?auth=, ?access_token= and Authorization: Bearer over REST, and by the SDKs' sockets.
             """,
         subcommands: [Add.self, List.self, Remove.self])
@@ -30,7 +32,7 @@ struct Secret: ParsableCommand {
     /// Where the secrets are: in a folder that no hub is using, or at a hub.
     struct Place: ParsableArguments {
         @Argument(
-            help: "A running hub, such as http://127.0.0.1:9000; leave it out for a folder.",
+            help: "A running hub, such as http://127.0.0.1:9000 (?ns=NAME: the secrets of one database); leave it out for a folder.",
             transform: HubURL.init(argument:)) var url: HubURL?
         @Option(help: ArgumentHelp("Data folder of a hub that does not run. Default without a hub: VIGLA_DATA.", valueName: "folder"))
         var data: String?
@@ -38,7 +40,7 @@ struct Secret: ParsableCommand {
         @OptionGroup var tlsOptions: TLSOptions
 
         func validate() throws {
-            try url?.refusePath("Secrets belong to the whole hub")
+            try url?.refusePath("Secrets belong to the whole hub, or to a whole database (?ns=NAME)")
             if (url == nil) == (folder == nil) || url != nil && data != nil {
                 throw ValidationError(
                     "Name either a running hub, or the data folder of one that does not run with --data (or VIGLA_DATA).")
@@ -76,7 +78,7 @@ struct Secret: ParsableCommand {
         ) -> Never {
             guard let url else { fail("no hub was named") }
             let (status, body) = HubRequest.send(
-                method, target, to: url.address, tls: tlsOptions, credential: credential.read(), body: body)
+                method, url.address.selecting(target), to: url.address, tls: tlsOptions, credential: credential.read(), body: body)
             let answer = body.withUnsafeBytes { bytes -> Node in
                 var reader = JSONReader(bytes)
                 return (try? reader.claims()) ?? .null

@@ -17,6 +17,9 @@ enum ConfigurationTable {
                 rows.append([option.rawValue, option.defaultText(settings), "default"])
             }
         }
+        if let source = layers.databases?.source {
+            rows.append([OptionLayers.databasesName, settings.databases.map(\.name).joined(separator: ", "), source])
+        }
         return TextTable.lines(rows)
     }
 }

@@ -1,3 +1,4 @@
+import Accounts
 import Configuration
 import JSONTree
 
@@ -22,6 +23,11 @@ struct OptionLayers {
     private(set) var faults: [String] = []
     /// The options whose values cannot be parsed.
     private(set) var faulty: Swift.Set<ServeOption> = []
+    /// The file's section `databases`, which has no form on the command line; nil without one.
+    private(set) var databases: (value: JSONValue, source: String)?
+
+    /// The name of that section.
+    static let databasesName = "databases"
 
     init(_ arguments: [ServeOption: String], environment: [String: String]) {
         var values: [AbsoluteConfigKey: ConfigValue] = [:]
@@ -50,9 +56,11 @@ struct OptionLayers {
             guard let snapshot = try? JSONSnapshot(data: bytes.span.bytes, providerName: path, parsingOptions: .default) else {
                 return faults.append("\(source): \(path) is not a JSON object of options")
             }
-            for name in names where ServeOption(rawValue: name) == nil || name == ServeOption.config.rawValue {
+            for name in names where name != Self.databasesName {
+                guard ServeOption(rawValue: name) == nil || name == ServeOption.config.rawValue else { continue }
                 faults.append("\(path): there is no option \"\(name)\"")
             }
+            if let value = (try? JSONValue(bytes))?[Self.databasesName] { databases = (value, "\(path): \"\(Self.databasesName)\"") }
             layers.append(Layer(snapshot: snapshot, key: { AbsoluteConfigKey([$0.rawValue]) }, source: { "\(path): \"\($0.rawValue)\"" }))
         }
     }

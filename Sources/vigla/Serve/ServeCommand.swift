@@ -88,7 +88,7 @@ struct Serve: ParsableCommand {
         notices.ready(configuration.readyLine(server))
         manager?.ready()
         manager?.watch(server, scheduler)
-        let rulesFile = configuration.settings.rulesFile
+        let rulesFiles = configuration.settings.rulesFiles.map(\.file)
         // Confirm Ctrl-C at a terminal; a service manager writes its own messages.
         let isAttended = isatty(STDERR_FILENO) == 1
         signals.begin(stop: {
@@ -100,12 +100,13 @@ struct Serve: ParsableCommand {
             }
         }, reload: {
             server.reloadCertificate()
-            guard let rulesFile else { return }
-            switch RulesSource.read(rulesFile) {
-            case .success(let rules):
-                for line in RulesSource.warnings(of: rules, in: rulesFile) { notices.warn(line) }
-                server.reload(rules)
-            case .failure(let fault): server.logFaultyRules(fault.lines)
+            for file in rulesFiles {
+                switch RulesSource.read(file) {
+                case .success(let rules):
+                    for line in RulesSource.warnings(of: rules, in: file) { notices.warn(line) }
+                    server.reload(rules, of: file)
+                case .failure(let fault): server.logFaultyRules(fault.lines)
+                }
             }
         }, toggle: { server.toggleRequestLog() })
         dispatchMain()

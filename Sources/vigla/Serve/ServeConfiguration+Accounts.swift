@@ -7,13 +7,7 @@ extension ServeConfiguration.Resolver {
     mutating func resolveAccounts() {
         let found = layers.find(.accounts)
         if let found, Checks.flag(found.text) == false { return refuseAccountOptions(found.source) }
-        var accounts = AccountSettings()
-        accounts.isDev = made.settings.isDev
-        // The SDKs' test suites use passwords as short as the API accepts, and `validatePassword` does not know common ones.
-        if accounts.isDev {
-            accounts.passwords.minLength = 6
-            accounts.passwords.refusesCommon = false
-        }
+        var accounts = accountsBeforeFile
         accounts.project = made.settings.namespace
         var mail = AccountsFile.Mail()
         var network = AccountsFile.Network()
@@ -31,6 +25,18 @@ extension ServeConfiguration.Resolver {
         made.settings.accounts = accounts
         made.settings.trustedProxies = network.trustedProxies
         if let count = network.requestsOfNetwork { made.settings.limits.accountRequestsOfNetwork = count }
+    }
+
+    /// The settings of accounts without a file.
+    var accountsBeforeFile: AccountSettings {
+        var accounts = AccountSettings()
+        accounts.isDev = made.settings.isDev
+        // The SDKs' test suites use passwords as short as the API accepts, and `validatePassword` does not know common ones.
+        if accounts.isDev {
+            accounts.passwords.minLength = 6
+            accounts.passwords.refusesCommon = false
+        }
+        return accounts
     }
 
     private mutating func refuseAccountOptions(_ source: String) {

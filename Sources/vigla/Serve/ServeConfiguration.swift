@@ -18,8 +18,6 @@ struct ServeConfiguration {
     private var cluster: ClusterOptions?
     /// Environment variables that look like options, but are neither options nor misspelt ones.
     private(set) var unknownVariables: [String] = []
-    /// The text for the rules on the ready line.
-    private var rulesText = "none (everything denied)"
 
     struct Faults: Error { let faults: [String] }
 
@@ -68,8 +66,19 @@ struct ServeConfiguration {
         let isPlain = settings.tls == nil || server.securePort != nil
         let places = "\(isPlain ? "http" : "https")://\(host):\(server.port)" + (
             server.securePort.map { " and https://\(host):\($0)" } ?? "")
-        let rules = server.hasDeployedRules ? "deployed" + (settings.rulesFile.map { " after \($0)" } ?? "") : rulesText
-        return "vigla ready on \(places) (namespace \(settings.namespace), data \(settings.dataFolder ?? "memory"), rules \(rules))"
+        let (folder, databases) = (settings.dataFolder ?? "memory", server.databaseNames)
+        guard databases.count > 1 else {
+            let rules = rulesText(server, settings.namespace)
+            return "vigla ready on \(places) (namespace \(settings.namespace), data \(folder), rules \(rules))"
+        }
+        let rules = databases.map { "\($0) \(rulesText(server, $0))" }.joined(separator: "; ")
+        return "vigla ready on \(places) (namespaces \(databases.joined(separator: ", ")), data \(folder), rules: \(rules))"
+    }
+
+    private func rulesText(_ server: Server, _ name: String) -> String {
+        let file = settings.databases.first { $0.name == name }?.rulesFile
+        if server.hasDeployedRules(name) { return "deployed" + (file.map { " after \($0)" } ?? "") }
+        return file ?? (settings.isDev ? "none (dev: everything open)" : "none (everything denied)")
     }
 
     /// Warnings for the operator who starts this hub.
@@ -79,27 +88,29 @@ struct ServeConfiguration {
         if !unknownVariables.isEmpty {
             warnings.append("vigla: there is no option for \(unknownVariables.joined(separator: ", ")) in the environment")
         }
-        if !held.isEmpty, !held.contains(settings.namespace) {
+        let unopened = held.filter { !server.databaseNames.contains($0) }.sorted()
+        if !held.isEmpty, !held.contains(settings.namespace), !unopened.isEmpty {
             warnings.append(
                 "vigla: namespace \(settings.namespace) is new and empty; the folder also holds: "
-                    + "\(held.sorted().joined(separator: ", ")) (--namespace)")
+                    + "\(unopened.joined(separator: ", ")) (--namespace)")
         }
-        let isWithoutRules = settings.rulesFile == nil && !server.hasDeployedRules
+        let withoutRules = settings.databases.filter { $0.rulesFile == nil && !server.hasDeployedRules($0.name) }.map(\.name)
         if settings.isDev {
-            let open = isWithoutRules ? " There are no rules: every program that reaches this port may read and write everything." : ""
+            let open = !withoutRules.isEmpty ? " There are no rules: every program that reaches this port may read and write everything." : ""
             warnings.append(
                 "\n*** WARNING: --dev is on. Unsigned tokens and the token \"owner\" are trusted.\(open)\n*** Never run a hub that others "
                     + "can reach this way.\n")
-        } else if isWithoutRules {
+        } else if !withoutRules.isEmpty {
+            let place = settings.databases.count == 1 ? "" : " in \(withoutRules.joined(separator: ", "))"
             warnings.append(
-                "vigla: no rules, so every read and write is denied. Name a rules file with --rules FILE, deploy one with 'vigla rules "
-                    + "deploy', or try things out with --dev.")
+                "vigla: no rules\(place), so every read and write is denied. Name a rules file with --rules FILE, deploy one with 'vigla "
+                    + "rules deploy', or try things out with --dev.")
         }
         if !settings.accountData.isEmpty {
             warnings.append(
                 "vigla: --on-account-deletion will go: say \".account\": true in the rules, at the places that go with an account.")
         }
-        if let file = settings.rulesFile { warnings += RulesSource.warnings(of: settings.rules, in: file) }
+        for (file, rules) in settings.rulesFiles { warnings += RulesSource.warnings(of: rules, in: file) }
         return warnings
     }
 
@@ -110,12 +121,13 @@ struct ServeConfiguration {
         var faults: [String] = []
         /// The options that `faults` mention, among those whose values are checked further.
         var faulty: Swift.Set<ServeOption> = []
+        /// The members `accounts` of the section `databases`: the index of the database, the text and its place.
+        var accountsOfDatabases: [(index: Int, given: String, source: String)] = []
+        var hasCluster: Bool { mutating get { layers.find(.cluster) != nil } }
 
         mutating func resolve(mayLeaveMachine: Bool) {
             if let file = layers.find(.config) { layers.addFile(file.text, source: file.source) }
-            if let namespace = value(.namespace, "1–64 letters, digits, - and _", { Namespace.isValid($0) ? $0 : nil }) {
-                made.settings.namespace = namespace
-            }
+            resolveDatabaseNames()
             if let port = value(.port, "a port (0…65535)", UInt16.init) { made.settings.port = port }
             if let loops = value(.loops, "a number of loops (1…256)", { Int($0).flatMap { (1...256).contains($0) ? $0 : nil } }) {
                 made.settings.loops = loops
@@ -159,9 +171,10 @@ struct ServeConfiguration {
             resolveTLS()
             resolveData()
             resolveCluster()
-            resolveRules()
+            resolveDatabases()
             resolveWeb()
             resolveAccounts()
+            resolveAccountsOfDatabases()
         }
 
         mutating func value<Value>(_ option: ServeOption, _ expected: String, _ parse: (String) -> Value?) -> Value? {
@@ -174,7 +187,7 @@ struct ServeConfiguration {
         }
 
         private mutating func resolveRate() {
-            let numbers = 1...1_000_000
+            let numbers = WriteRate.settable
             func number(_ text: String) -> Int? { Int(text).flatMap { numbers.contains($0) ? $0 : nil } }
             let rate = value(.rate, "a number of writes a second (1…1000000)", number)
             let burst = value(.rateBurst, "a number of writes (1…1000000)", number)
@@ -183,8 +196,7 @@ struct ServeConfiguration {
                 faulty.insert(.rateBurst)
             }
             guard let rate else { return }
-            made.settings.limits.writeRate = WriteRate(
-                perSecond: Double(rate), burst: burst ?? min(5 * rate, numbers.upperBound))
+            made.settings.limits.writeRate = WriteRate(perSecond: rate, burst: burst)
         }
 
         private mutating func resolveHost(mayLeaveMachine: Bool) {
@@ -279,24 +291,6 @@ struct ServeConfiguration {
                 made.cluster = ClusterOptions(
                     servers: servers, name: name ?? ClusterOptions.defaultName, address: address,
                     tls: (layers.find(.clusterCA)?.text, certificate?.text, key?.text))
-            }
-        }
-
-        private mutating func resolveRules() {
-            guard let found = layers.find(.rules) else {
-                if made.settings.isDev {
-                    made.settings.rules = .allowAll
-                    made.rulesText = "none (dev: everything open)"
-                }
-                return
-            }
-            made.rulesText = found.text
-            made.settings.rulesFile = found.text
-            switch RulesSource.read(found.text) {
-            case .success(let rules): made.settings.rules = rules
-            case .failure(let fault):
-                faults += fault.lines.map { "\(found.source): \($0)" }
-                faulty.insert(.rules)
             }
         }
 

@@ -16,11 +16,15 @@ struct ServeOptions: ParsableArguments {
         help: ArgumentHelp("Folder that keeps the data; it is made if missing. Default: ./data.", valueName: "folder")) var data: String?
     @Flag(help: "Keep nothing on disk: all data is gone when the hub stops.") var memory = false
     @Option(help: ArgumentHelp("Security rules (see 'vigla rules check').", valueName: "file")) var rules: String?
-    @Option(help: ArgumentHelp("Namespace of clients that name none. Default: default.", valueName: "name")) var namespace: String?
+    @Option(help: ArgumentHelp(
+        "A database of this hub, which clients name as ns. Give it once for each database; the first is that of clients that name none. "
+            + "Default: default.", valueName: "name"))
+    var namespace: [String] = []
     @Option(
         help: ArgumentHelp("Folder of the console page. Default: ./web, else ../share/vigla/web beside the program.", valueName: "folder"))
     var web: String?
-    @Option(help: ArgumentHelp("JSON file of options.", valueName: "file")) var config: String?
+    @Option(help: ArgumentHelp("JSON file of options, and of databases with rules of their own (docs/databases.md).", valueName: "file"))
+    var config: String?
     @Option(help: ArgumentHelp(
         "When a write is acknowledged: full (on disk), normal (with the system) or memory (nothing is kept). Default: full.",
         valueName: "full|normal|memory"))
@@ -87,9 +91,10 @@ struct ServeOptions: ParsableArguments {
 
     /// The options given on the command line.
     var given: [ServeOption: String] {
+        let namespaces = namespace.isEmpty ? nil : namespace.joined(separator: ",")
         var given: [ServeOption: String] = [
             .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
-            .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
+            .namespace: namespaces, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
             .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
             .memoryBudget: memoryBudget, .presenceDeadline: presenceDeadline, .rate: rate, .rateBurst: rateBurst,
             .cluster: cluster, .clusterName: clusterName, .clusterAddress: clusterAddress,

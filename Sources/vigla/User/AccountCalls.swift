@@ -5,13 +5,16 @@ import ViglaClient
 
 /// A hub whose accounts are administered.
 struct AccountHub: ParsableArguments {
-    @Argument(help: "The hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL
+    @Argument(
+        help: "The hub, such as http://127.0.0.1:9000 (?ns=NAME: the accounts of another database than the default).",
+        transform: HubURL.init(argument:))
+    var url: HubURL
     @OptionGroup var credential: AdminCredential
     @OptionGroup var tlsOptions: TLSOptions
 
     var calls: AccountCalls { AccountCalls(url: url, credential: credential, tlsOptions: tlsOptions) }
 
-    func validate() throws { try url.refusePath("Accounts belong to the whole hub") }
+    func validate() throws { try url.refusePath("Accounts belong to a whole database") }
 }
 
 /// Calls to a hub's accounts. Every call waits for its answer, and ends the program if the hub refuses.
@@ -82,7 +85,7 @@ struct AccountCalls {
     /// Ends the program when the credential is refused, or when the hub has no accounts.
     private func answer(_ method: String, _ target: String, _ members: [JSONValue.Member]?) -> Result<JSONValue, Refusal> {
         let (status, body) = HubRequest.send(
-            method, target, to: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
+            method, address.selecting(target), to: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
         let answer = (try? JSONValue(body)) ?? .null
         if status == 200 { return .success(answer) }
         if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }

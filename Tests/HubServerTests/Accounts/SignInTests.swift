@@ -32,7 +32,7 @@ import TestSupport
                 switch Int.random(in: 0..<4, using: &random) {
                 case 0, 1:
                     let begun = signIns.begin(
-                        Self.token("u\(Int.random(in: 0..<5, using: &random))", "s\(Int.random(in: 0..<3, using: &random))"))
+                        Self.token("u\(Int.random(in: 0..<5, using: &random))", "s\(Int.random(in: 0..<3, using: &random))"), of: nil)
                     model.append(try #require(begun))
                 case 2:
                     guard let index = model.indices.randomElement(using: &random) else { continue }
@@ -44,7 +44,7 @@ import TestSupport
                     let session = Bool.random(using: &random) ? "s\(Int.random(in: 0..<3, using: &random))" : nil
                     let before = model.filter(\.isRevoked).map(ObjectIdentifier.init)
                     let author = Bool.random(using: &random) ? "s1" : nil
-                    let holders = signIns.revoke(uid: uid, session: session, author: author)
+                    let holders = signIns.revoke(uid: uid, of: nil, session: session, author: author)
                     #expect(holders.revoked.isEmpty && holders.expireAfterLeeway.isEmpty, "nobody acts as them yet")
                     for signIn in model {
                         let isConcerned = signIn.uid == uid && (session == nil || signIn.session == session)
@@ -67,7 +67,7 @@ import TestSupport
     @Test func credentialsThatNameNoUser_areNoSignIns() {
         var signIns = SignIns()
         for credential in ["", "owner", "a.b", "a.b.c", String(repeating: "x", count: 40), "..", "e30.e30.", "e30.WzFd.x"] {
-            let begun = signIns.begin(credential)
+            let begun = signIns.begin(credential, of: nil)
             #expect(begun == nil, "\(credential)")
         }
         #expect(signIns.count == 0)
@@ -75,7 +75,7 @@ import TestSupport
 
     @Test func failedCheck_leavesNothing() throws {
         var signIns = SignIns()
-        let begun = signIns.begin(Self.token("ana", "s"))
+        let begun = signIns.begin(Self.token("ana", "s"), of: nil)
         let signIn: SignIn = try #require(begun)
         let settled = signIns.settle(signIn, .failure(Credentials.badToken))
         #expect(settled == .failure(Credentials.badToken))

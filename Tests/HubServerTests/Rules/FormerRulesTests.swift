@@ -85,7 +85,8 @@ import TestSupport
         for name in ["a", "b"] { former.add(rules(name), until: 1, inForce: "x", most: 2) }
         settings.put(former.bytes(), setting: FormerRules.setting, of: "test") { _ in }
         let made = RulesInForce(
-            try RuleSet(parsing: rules("first")), file: nil, settings: settings, isDurable: true, former: 2,
+            others: DatabaseSettings("others", rules: try RuleSet(parsing: rules("first"))),
+            settings: settings, isDurable: true, former: 2,
             scheduler: FakeClock().scheduler, logger: .silent)
         _ = try made.open("test")
         let done = DispatchSemaphore(value: 0)
@@ -104,7 +105,8 @@ import TestSupport
         let clock = FakeClock()
         func start(_ name: String) throws -> RulesInForce {
             let made = RulesInForce(
-                try RuleSet(parsing: rules(name)), file: "rules.json", settings: settings, isDurable: true, former: 10,
+                others: DatabaseSettings("others", rules: try RuleSet(parsing: rules(name)), file: "rules.json"),
+                settings: settings, isDurable: true, former: 10,
                 scheduler: clock.scheduler, logger: .silent)
             _ = try made.open("city")
             return made
@@ -117,7 +119,7 @@ import TestSupport
         #expect(second.rules(of: "city").text == rules("two"))
         #expect(String(decoding: second.former(of: "city"), as: UTF8.self).contains("deployed"))
         let done = DispatchSemaphore(value: 0)
-        second.reload(try RuleSet(parsing: rules("three")), in: Hub { _ in nil }) { _ in done.signal() }
+        second.reload(try RuleSet(parsing: rules("three")), of: "rules.json", in: Hub { _ in nil }) { _ in done.signal() }
         #expect(done.wait(timeout: .now() + 20) == .success)
         let kept = try #require(settings.settings(of: "city")[FormerRules.setting].flatMap(FormerRules.init))
         #expect(kept.entries.map(\.source) == [rules("two"), rules("deployed")])

@@ -168,7 +168,7 @@ import TestSupport
             #expect(try run(folder, rules: nil) { status = self.deploy($0, Self.onlyB).status } == Self.onlyB)
             #expect(status == .ok)
             var isDeployed = false
-            #expect(try run(folder, rules: nil) { isDeployed = $0.hasDeployedRules } == Self.onlyB)
+            #expect(try run(folder, rules: nil) { isDeployed = $0.hasDeployedRules("test") } == Self.onlyB)
             #expect(isDeployed)
             #expect(try run(folder, rules: nil) == Self.onlyB)
         }
@@ -199,7 +199,7 @@ import TestSupport
             let done = DispatchSemaphore(value: 0)
             let changed = Mutex(false)
             guard let rules = try? RuleSet(parsing: text) else { return false }
-            server.reload(rules) { value in
+            server.reload(rules, of: "rules.json") { value in
                 changed.withLock { $0 = value }
                 done.signal()
             }
@@ -231,12 +231,13 @@ import TestSupport
         let opening = Mutex<RulesInForce?>(nil)
         let log = LineLog { event in
             guard "\(event.message)" == "the deployed rules are in force", let rules = opening.withLock({ $0 }) else { return "" }
-            rules.reload(second, in: Hub { _ in nil })
+            rules.reload(second, of: "rules.json", in: Hub { _ in nil })
             while rules.rules(of: "another").text != second.text { sched_yield() }
             return "read again"
         }
         let rules = RulesInForce(
-            first, file: "rules.json", settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: log.logger)
+            others: DatabaseSettings("others", rules: first, file: "rules.json"),
+            settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: log.logger)
         opening.withLock { $0 = rules }
         #expect(try rules.open("test").text == second.text)
         #expect(log.all.contains("read again"))
@@ -252,7 +253,8 @@ import TestSupport
         settings.put(StoredRules(source: source, after: "").bytes, setting: StoredRules.setting, of: "test") { _ in }
         let log = LineLog { "\($0.message) \($0.metadata?["key"].map { "\($0)" } ?? "")" }
         let rules = RulesInForce(
-            .denyAll, file: nil, settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: log.logger)
+            others: DatabaseSettings("others", rules: .denyAll),
+            settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: log.logger)
         let opened = try rules.open("test")
         #expect(opened.text == source)
         #expect(opened.allowsRead("/a", root: .null, auth: .null, now: 0) && !opened.allowsRead("/b", root: .null, auth: .null, now: 0))
@@ -297,7 +299,8 @@ import TestSupport
         for bytes in [Array("{\"source\":\"{\\\"rules\\\":5}\",\"after\":\"\"}".utf8), [0xFF, 0], Array("{}".utf8)] {
             settings.put(bytes, setting: "rules", of: "test") { _ in }
             let rules = RulesInForce(
-                .allowAll, file: nil, settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: logger)
+                others: DatabaseSettings("others", rules: .allowAll),
+                settings: settings, isDurable: true, former: 10, scheduler: .system(), logger: logger)
             #expect(try rules.open("test").text == RuleSet.denyAll.text)
         }
         let kept = StoredRules(source: "a\"\\\u{1F600}\n", after: StoredRules.hash(of: "x"))
@@ -318,7 +321,8 @@ import TestSupport
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         let rules = RulesInForce(
-            .allowAll, file: nil, settings: Full(), isDurable: true, former: 10, scheduler: .system(), logger: logger)
+            others: DatabaseSettings("others", rules: .allowAll),
+            settings: Full(), isDurable: true, former: 10, scheduler: .system(), logger: logger)
         let server = try TestServer()
         _ = deploy(server.server, Self.open)
         let database = try #require(server.server.hub.database("test"))

@@ -92,6 +92,23 @@ import TestCluster
         #expect(Set(acknowledged).subtracting(keys).isEmpty && keys.count <= acknowledged.count + 1)
     }
 
+    /// A second database is written and followed like the first one; none is created while the cluster runs.
+    @Test func severalDatabases_areTheSameOnAllHubs() throws {
+        let both = arguments + ["--data", "data", "--namespace", "one", "--namespace", "two"]
+        let hubs = [try RunningHub(both), try RunningHub(both)]
+        for (number, database) in ["one", "two"].enumerated() {
+            for (from, to) in [(hubs[0], hubs[1]), (hubs[1], hubs[0])] {
+                let place = "/\(from === hubs[0] ? "a" : "b")?ns=\(database)"
+                #expect(try becomes { try set(from, place, "\(number)").code == 0 }, "\(from.error)")
+                #expect(try becomes { try value(to, place) == "\(number)" })
+            }
+        }
+        let created = try Command.run("database", "create", hubs[0].url, "three", "--auth", "owner")
+        #expect(created.code == 1 && created.error.contains("In a cluster"), "\(created.error)")
+        #expect(try Command.run("user", "add", hubs[0].url + "?ns=two", "--uid", "ana", "--no-password", "--auth", "owner").code == 0)
+        #expect(try becomes { try Command.run("user", "list", hubs[1].url + "?ns=one", "--auth", "owner").output.contains("ana") })
+    }
+
     @Test func hubs_haveOneWriter_andTheOthersAnswerReadsAndObservers() throws {
         let hubs = try (0..<2).map { _ in try RunningHub(arguments) }
         let writer = try writer(among: hubs)

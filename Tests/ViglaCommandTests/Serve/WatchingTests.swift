@@ -34,8 +34,8 @@ import TestSupport
             _ = try connection.readToEnd()
         }
         let page = try hub.page("/.metrics")
-        #expect(page.contains(#"vigla_sign_ins_total{way="sign_up",outcome="ok"} 1"#), "\(page.suffix(600))")
-        #expect(page.contains(#"vigla_sign_ins_total{way="sign_up",outcome="EMAIL_EXISTS"} 1"#), "\(page.suffix(600))")
+        #expect(page.contains(#"vigla_sign_ins_total{namespace="default",way="sign_up",outcome="ok"} 1"#), "\(page.suffix(600))")
+        #expect(page.contains(#"vigla_sign_ins_total{namespace="default",way="sign_up",outcome="EMAIL_EXISTS"} 1"#), "\(page.suffix(600))")
     }
 
     @Test func requests_areLogged_whileThatIsAskedFor_withoutCredentials() throws {
