@@ -18,10 +18,10 @@ export class Credentials {
   #endsAt = Infinity;
   #renewing = null;
   #renewedAt = -Infinity;
-  #base;
+  #address;
 
-  /** base(): the address of the accounts. */
-  constructor(base) { this.#base = base; }
+  /** address(path): the address of an endpoint of the database's accounts. */
+  constructor(address) { this.#address = address; }
 
   get token() { return this.#token; }
   /** A signed token has three parts; everything else is an administrator's secret. */
@@ -67,7 +67,7 @@ export class Credentials {
   async #renew() {
     const refresh = this.#refresh;
     try {
-      const response = await fetch(`${this.#base()}/securetoken.googleapis.com/v1/token?key=console`, {
+      const response = await fetch(this.#address('/securetoken.googleapis.com/v1/token'), {
         method: 'POST', credentials: 'omit', cache: 'no-store',
         headers: { 'Content-Type': 'application/x-www-form-urlencoded' },
         body: new URLSearchParams({ grant_type: 'refresh_token', refresh_token: refresh }),
@@ -97,7 +97,7 @@ export class Credentials {
   async #ask(action, body) {
     let response;
     try {
-      response = await fetch(`${this.#base()}/identitytoolkit.googleapis.com/v1/accounts:${action}?key=console`, {
+      response = await fetch(this.#address(`/identitytoolkit.googleapis.com/v1/accounts:${action}`), {
         method: 'POST', credentials: 'omit', cache: 'no-store', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body),
       });
     } catch {

@@ -32,7 +32,7 @@ export class Hub {
     this.link = link;
     this.say = say;
     this.selected = link.path;
-    this.credentials = new Credentials(() => this.base);
+    this.credentials = new Credentials((path) => `${this.base}${path}?key=console&ns=${encodeURIComponent(this.ns)}`);
     this.realtime = new Realtime(() => this.#emit('connection'));
     this.observe = new ObserveConnection(() => this.#emit('connection'));
     this.trees = new LiveTrees(this.realtime);

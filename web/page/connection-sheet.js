@@ -39,13 +39,23 @@ export class SignIn {
     this.#paint();
     if (!this.#dialog.open) this.#dialog.showModal();
     if (way === 'token') this.#parts.token.focus();
+    this.#offerDatabases();
     this.#parts.offer.update();
+  }
+
+  /** Offers an administrator the databases of the hub; others type a name. */
+  async #offerDatabases() {
+    // Loaded here: visitors do not need it.
+    const { isAdministrator, request } = await import('./administration.js');
+    const found = isAdministrator(this.#hub) ? await request(this.#hub, '/.inspect/databases.json').catch(() => []) : [];
+    this.#parts.databases.replaceChildren(...found.map(({ name }) => element('option', { value: name })));
   }
 
   #build() {
     const p = this.#parts, hub = this.#hub;
     const host = textInput({ name: 'host', id: 'host' }), hostField = field('Host', host);
-    const ns = textInput({ name: 'ns', id: 'ns' }), nsField = field('Namespace', ns);
+    const ns = textInput({ name: 'ns', id: 'ns', list: 'databases' }), nsField = field('Database', ns);
+    p.databases = element('datalist', { id: 'databases' });
     const email = textInput({ type: 'email', id: 'email', autocomplete: 'off' }), emailField = field('E-mail address', email);
     const password = textInput({ type: 'password', id: 'password', autocomplete: 'off' }), passwordField = field('Password', password);
     const token = textInput({ type: 'password', id: 'token', 'aria-describedby': 'token-hint' }), tokenField = field('Token of a user, or an administrator’s secret', token);
@@ -54,7 +64,7 @@ export class SignIn {
     Object.assign(p, { host, ns, email, password, token, uid, claims });
 
     const hubForm = element('form', { onsubmit: (event) => { event.preventDefault(); this.#move(); } },
-      element('div', { class: 'row' }, hostField, nsField, element('button', { class: 'button', id: 'connect-button' }, 'Connect')));
+      element('div', { class: 'row' }, hostField, nsField, p.databases, element('button', { class: 'button', id: 'connect-button' }, 'Connect')));
 
     p.now = element('h3', {});
     p.offer = new SignInOffer(hub, { done: () => this.#dialog.close() });
