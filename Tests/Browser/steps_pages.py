@@ -1,4 +1,4 @@
-"""Steps: pages of others, from another origin: those of README, docs/accounts.md and docs/recipes.md, and one that imports the hub's client."""
+"""Steps: pages of others, from another origin: those of README, docs/accounts.md and docs/first-apps.md, and one that imports the hub's client."""
 
 import json
 import sys
@@ -109,8 +109,8 @@ def accountsPage_signsIn_whereRulesAskWhoItIs(page, hub, client):
         closed.stop()
 
 
-def recipesPage_showsFriendsNearMe_whoMoveAsIDo(page, hub, client):
-    found = blocks((ROOT / "docs/recipes.md").read_text())
+def firstAppsPage_showsFriendsNearMe_whoMoveAsIDo(page, hub, client):
+    found = blocks((ROOT / "docs/first-apps.md").read_text())
     [text], [rules] = ([block.text for block in found if block.test == test] for test in ("browser", "browser rules"))
 
     def stand(lat, lng):
@@ -153,4 +153,4 @@ def client_isImported_fromAnotherOrigin(page, hub, client):
 
 
 STEPS = [readmesPage_showsWhatIsWritten_andWhyNot, accountsPage_signsIn_whereRulesAskWhoItIs,
-         recipesPage_showsFriendsNearMe_whoMoveAsIDo, client_isImported_fromAnotherOrigin]
+         firstAppsPage_showsFriendsNearMe_whoMoveAsIDo, client_isImported_fromAnotherOrigin]

@@ -1,4 +1,4 @@
-"""Executes the examples of docs/clients.md and docs/recipes.md as they stand there, against the real hub, and compares what they print. Run
+"""Executes the examples of docs/clients.md and docs/first-apps.md as they stand there, against the real hub, and compares what they print. Run
 through Tests/Clients/run.
 
     <!-- tested: clients -->          a program in JavaScript or Python; the block behind it is what it prints
@@ -22,7 +22,7 @@ from hub import Hub  # noqa: E402
 from readme import blocks  # noqa: E402
 
 ADDRESS = "http://127.0.0.1:9000"
-PROGRAMS = {"clients.md": ["js", "js", "python"], "recipes.md": ["python"]}
+PROGRAMS = {"clients.md": ["js", "js", "python"], "first-apps.md": ["python"]}
 COMMANDS = {"js": ["node", "example.mjs"], "python": [sys.executable, "example.py"]}
 FILES = ["web/vigla.js", "web/vigla-node.js", "web/package.json", "Examples/clients/python/vigla.py"]
 

@@ -50,11 +50,11 @@ FILES = {
 ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-protocol.md", "observe rules"),
              ("observe-protocol.md", "observe alone"), ("clients.md", "clients"),
              ("clients.md", "clients rules"), ("clients.md", "clients swift"), ("accounts.md", "browser"), ("moving-in.md", "drills"),
-             ("proxies.md", "proxies"), ("deploy.md", "package"), ("recipes.md", "browser"), ("recipes.md", "browser rules"),
-             ("recipes.md", "clients")]
+             ("proxies.md", "proxies"), ("deploy.md", "package"), ("first-apps.md", "browser"), ("first-apps.md", "browser rules"),
+             ("first-apps.md", "clients")]
 # The output of a session, as a regular expression.
 SAYS = {
-    ("recipes.md", "docs dev"): r'(?ms)^\{"title":"Lunch\?","votes":2\}$.*^null$',
+    ("first-apps.md", "docs dev"): r'(?ms)^\{"title":"Lunch\?","votes":2\}$.*^null$',
 }
 # Actions while a program of a page runs, and its output after them.
 MEANWHILE = {
@@ -76,8 +76,8 @@ class EveryBlock(unittest.TestCase):
                 self.assertIn("observe", [block.test for block in blocks(text)])
                 for block in blocks(text):
                     self.assertTrue(block.test or not re.search("[→←]", block.text), f"{page}:{block.line}: a conversation that is not held")
-            if page == "rules-extensions.md":
-                # DocumentationTests of the rules' target run every rules file of it with the cases after it.
+            if page in ("rules-extensions.md", "recipes.md"):
+                # DocumentationTests of the rules' target run every rules file of them with the cases after it.
                 blank = [block for block in blank if block.language != "jsonc"]
             self.assertEqual([f"{page}:{block.line}" for block in blank], [], "nothing is said about these blocks")
             for block in blocks(text):
