@@ -32,6 +32,8 @@ COPY Benchmarks Benchmarks
 COPY Examples Examples
 COPY Tests Tests
 COPY Scripts Scripts
+# Compiled into the program (Sources/CRecipes).
+COPY docs/recipes.md docs/
 # The program of `make dist`: with the Swift runtime, SQLite and zlib in it, without symbols; those are beside it, in vigla.debug.
 RUN VIGLA_WITH_CLUSTER=${CLUSTER:-0} Scripts/build-static out
 

@@ -199,9 +199,11 @@ let package = Package(
         .executableTarget(name: "client-peer", dependencies: [
             "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
         ], path: "Tests/Clients/Peer", swiftSettings: shared),
+        // docs/recipes.md, for `vigla rules new`
+        .target(name: "CRecipes"),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "CCurl", "CLinux", "Curl", "DispatchNet", "HubServer", "JSONTree", "Journal", "LiveQueries", "Mail", "Scheduling",
+            "Accounts", "CCurl", "CLinux", "CRecipes", "Curl", "DispatchNet", "HubServer", "JSONTree", "Journal", "LiveQueries", "Mail", "Scheduling",
             "SecurityRules", "SQLiteJournal", "Tokens", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),

@@ -55,6 +55,7 @@ ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-
 # The output of a session, as a regular expression.
 SAYS = {
     ("first-apps.md", "docs dev"): r'(?ms)^\{"title":"Lunch\?","votes":2\}$.*^null$',
+    ("recipes.md", "docs dev"): r'(?ms)^\{"author":"\w+","comments":1,"text":"Hello"\}$.*^null$',
 }
 # Actions while a program of a page runs, and its output after them.
 MEANWHILE = {

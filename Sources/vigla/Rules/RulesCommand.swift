@@ -2,10 +2,11 @@ import ArgumentParser
 import Glibc
 import SecurityRules
 
-/// `vigla rules …`: test, deploy and explain rules files.
+/// `vigla rules …`: start, test, deploy and explain rules files.
 struct Rules: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Work on security rules.", subcommands: [Check.self, RulesTest.self, RulesDeploy.self, RulesGet.self, RulesExplain.self])
+        abstract: "Work on security rules.",
+        subcommands: [RulesNew.self, Check.self, RulesTest.self, RulesDeploy.self, RulesGet.self, RulesExplain.self])
 
     struct Check: ParsableCommand {
         static let configuration = CommandConfiguration(
