@@ -45,7 +45,7 @@ import Testing
         return examples
     }
 
-    @Test(arguments: [("rules-extensions.md", 18), ("recipes.md", 15)])
+    @Test(arguments: [("rules-extensions.md", 18), ("recipes.md", 34)])
     func examples_hold_andHaveNoWarnings(name: String, atLeast: Int) throws {
         let examples = try Self.examples(name)
         #expect(examples.count >= atLeast)
