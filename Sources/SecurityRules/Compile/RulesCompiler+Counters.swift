@@ -9,7 +9,7 @@ struct SourceCounter {
 }
 
 /// The parts of a counter's text: `sum(meals/$u, each.child('calories').val(), each.child('day').val() == $day)`.
-private struct CounterText {
+struct CounterText {
     /// A part, and the offset of its first byte in the text.
     typealias Part = (text: String, offset: Int)
 

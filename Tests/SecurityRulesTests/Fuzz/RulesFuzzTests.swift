@@ -49,6 +49,8 @@ import TestSupport
             tally.accepted += 1
             if let fault = Self.misplacedWarnings(rules, bytes) { return "\(fault)\n\(rules.text)" }
             // The plain form parses to the same rules.
+            let told = Set(rules.summary.flatMap { $0.sentences.flatMap(\.keys) })
+            guard told == Set(rules.declarations.map(\.name)) else { return "keys without a sentence, or none of the file:\n\(rules.text)" }
             guard let plain = try? Self.parse(Array(rules.plainJSON.utf8), &tally) else {
                 return "plain JSON is refused: \(rules.plainJSON)\n\(rules.text)"
             }
