@@ -344,7 +344,7 @@ import WireProtocols
         #expect(try peer.get("/.settings/rules.json") == "200 \(rules)", "a faulty file changes nothing")
         for (method, target) in [
             ("GET", "/.settings/rules.json"), ("PUT", "/.settings/rules.json"), ("POST", "/.settings/explain"),
-            ("GET", "/.inspect/databases.json"),
+            ("GET", "/.settings/explainRules.json"), ("POST", "/.settings/explainRules"), ("GET", "/.inspect/databases.json"),
         ] {
             #expect(try stranger.refusal(method, target, method == "GET" ? "" : "{}") == "401 Permission denied", "\(method) \(target)")
         }

@@ -55,6 +55,13 @@ struct AdministrativeRoute: Sendable {
         AdministrativeRoute(.post, ".settings/explain") { call in
             call.server.explain(call.request.body, namespace: call.namespace) { call.answer($1, $0) }
         },
+        // In sentences: the rules in force, or those of the body; ?place=/posts/p for one place and what is below.
+        AdministrativeRoute(.get, ".settings/explainRules") { call in
+            call.server.describeRules(nil, of: call) { call.answer($1, $0) }
+        },
+        AdministrativeRoute(.post, ".settings/explainRules") { call in
+            call.server.describeRules(call.request.body, of: call) { call.answer($1, $0) }
+        },
         AdministrativeRoute(.post, ".settings/testRules") { call in
             call.server.testRules(call.body, namespace: call.namespace) { call.answer($1, $0) }
         },
