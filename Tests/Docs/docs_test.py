@@ -42,7 +42,8 @@ BEFORE = {
 }
 # How the files of a page are used. Those of other pages are in the folder of their sessions.
 FILES = {
-    "rules.md": "vigla rules check rules.json\nvigla rules test rules.json cases.json\n",
+    "rules.md": "vigla rules check rules.json\nvigla rules test rules.json cases.json\n"
+                "vigla rules explain --list rules.json | diff words.txt -\n",
     "assistants.md": "vigla rules check --strict rules.json\nvigla rules test --require-coverage rules.json cases.json\n",
     "passwords-and-mail.md": "vigla doctor --memory --port 0 --accounts accounts.json\n",
 }

@@ -2,11 +2,11 @@ import ArgumentParser
 import JSONTree
 import ViglaClient
 
-/// `vigla rules explain URL`
+/// `vigla rules explain URL`, and with `--list` the whole file in sentences.
 struct RulesExplain: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
-        abstract: "Ask a running hub how its rules decide a read or a write of a place, and why.",
+        abstract: "Ask a running hub how its rules decide a read or a write of a place, and why; or read a rules file in sentences.",
         discussion: """
             Changes nothing. Shows the evaluated rules with the values of their parts; the last one decided.
 
@@ -18,13 +18,23 @@ struct RulesExplain: ParsableCommand {
               vigla rules explain $hub/posts --as eve --order-by at --last 50
               vigla rules explain $hub/cafes --where 'open == true'
 
+            With --list it says in sentences what the rules mean: for each place who reads and writes it, which values are valid, and \
+            what follows. Of a file, or of a running hub; with a place in the address only that and what is below.
+
+              vigla rules explain --list rules.json
+              vigla rules explain --list $hub/posts
+
             --as is the id of a user. The address of one ('ana@example.org') is looked up in the hub's accounts. The options of a query \
             are those of 'vigla get'.
 
             Exits with 0 when the hub has answered, allowed or denied: the first word says which. Exits with 1 when there is no answer.
             """)
 
-    @Argument(help: "The place, such as http://127.0.0.1:9000/users/ada.", transform: HubURL.init(argument:)) var url: HubURL
+    @Argument(
+        help: ArgumentHelp("The place, such as http://127.0.0.1:9000/users/ada. With --list also a rules file.", valueName: "url"),
+        transform: ExplainedRules.init(argument:))
+    var rules: ExplainedRules
+    @Flag(help: "Say in sentences what the rules mean, place by place.") var list = false
     @Option(help: ArgumentHelp(
         "The user: auth.uid in the rules, or the address of an account of the hub. Default: signed out.", valueName: "uid"))
     var `as`: String?
@@ -39,6 +49,20 @@ struct RulesExplain: ParsableCommand {
     @OptionGroup var tlsOptions: TLSOptions
 
     func validate() throws {
+        if list {
+            let isOfUser = `as` != nil || literal || claims != nil
+            if isOfUser || write != nil || update != nil || count || !query.isEmpty || query.shallow {
+                throw ValidationError("--list is about all users and operations: leave out the other options.")
+            }
+            if rules.isHub { _ = try rules.url() }
+            return
+        }
+        if !rules.isHub, Checks.isFile(rules.text) {
+            throw ValidationError(
+                "\(rules.text) is a file: 'vigla rules explain --list \(rules.text)' says what it means. To ask a hub about one operation, "
+                    + "give the address of the place, such as http://127.0.0.1:9000/users/ada.")
+        }
+        _ = try rules.url()
         if [write != nil, update != nil, count].count(where: { $0 }) > 1 {
             throw ValidationError("--write, --update and --count exclude each other.")
         }
@@ -52,12 +76,15 @@ struct RulesExplain: ParsableCommand {
         }
     }
 
-    func run() {
+    func run() throws {
+        if list { return try printList() }
+        let url = try rules.url()
         for hint in query.hints { StandardStream.error.line("vigla: \(hint)") }
-        let user = user
+        let user = user(at: url)
         let namespace = url.address.namespace.map { "?ns=\(UserText.escaped($0))" } ?? ""
         let (status, body) = HubRequest.send(
-            "POST", "/.settings/explain\(namespace)", to: url.address, tls: tlsOptions, credential: credential.read(), body: inquiry(as: user))
+            "POST", "/.settings/explain\(namespace)", to: url.address, tls: tlsOptions, credential: credential.read(),
+            body: inquiry(as: user, at: url))
         guard status == 200, let answer = try? JSONValue(body) else {
             HubRequest.refused(status, body, by: url.address, credential, advice: "Is this a hub?")
         }
@@ -67,7 +94,7 @@ struct RulesExplain: ParsableCommand {
 
     /// The id that `--as` means; nil for a signed-out client. Ends the program for an address without an account: rules compare ids, so that an
     /// address would be denied for the wrong reason.
-    private var user: String? {
+    private func user(at url: HubURL) -> String? {
         guard let given = `as`, given.contains("@"), !literal else { return `as` }
         let literally = "If \(UserText.plain(given)) is the id itself, as an identity provider of your own may give it, type: "
             + "--as '\(UserText.plain(given))' --literal"
@@ -79,7 +106,7 @@ struct RulesExplain: ParsableCommand {
     }
 
     /// A case of `vigla rules test` without expectation.
-    private func inquiry(as user: String?) -> [UInt8] {
+    private func inquiry(as user: String?, at url: HubURL) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"as\":")
         if let user {
