@@ -43,6 +43,7 @@ def rules_areTypedRefusedDeployedAndExplained(page, hub, client):
         deploying_isReviewedFirst_andTheHubObeys(page, guarded)
         goingBack_isADeployOfTheFormerText(page, guarded)
         refusals_appearAndAreExplained(page, guarded)
+        words_sayWhatTheTextMeans(page)
         cases_showWhatTheyCover(page)
         values_stayText(page, guarded)
         nothingStays_forWhoSignsOut(page)
@@ -129,6 +130,34 @@ def refusals_appearAndAreExplained(page, hub):
     looks_right(page, "rules-explain")
     page.find(".rule[open] .rule-where button").click()
     assert page.run("const area = document.getElementById('rules-text'); return area.value.slice(area.selectionStart, area.selectionEnd)") == '"auth.uid == $uid"'
+
+
+def words_sayWhatTheTextMeans(page):
+    loaded = "return performance.getEntriesByType('resource').filter((entry) => entry.name.includes('/words.')).length"
+    assert page.run(loaded) == 0, "the view is loaded when it is shown"
+    page.find(".rules-side [data-side=words]").click()
+    page.until("return vigla.rules.words?.length === 4", "all places")
+    assert page.run(loaded) == 2
+    shown = "return [...document.querySelectorAll('.words-places section')].map((place) => [place.querySelector('h3').textContent, ...[...place.querySelectorAll('p')].map((text) => text.textContent)])"
+    assert page.run(shown)[-1] == ["/users/$uid", "Nobody reads it.", "Written by the user whose id is $uid.", "Valid if it has name."], page.run(shown)
+    assert page.find(".words-places code").text == "name"
+    looks_right(page, "rules-words")
+    # One place: that which is selected in the tree, or typed.
+    page.run("vigla.hub.select('/public/x')")
+    page.until("return vigla.rules.words.length === 1", "the selected place")
+    assert page.find("#words-path").get_attribute("value") == "/public/x"
+    assert page.run(shown) == [["/public", "Read by everybody, signed in or not.", "Nobody writes it."]]
+    # As typed, once it is without faults.
+    replace(page, "#rules-text", RULES.replace("true", "dta"))
+    page.until("return document.querySelector('.words-view .quiet').textContent.startsWith('The text in the editor is faulty')", "the faults")
+    replace(page, "#rules-text", RULES.replace('".read": true', '".read": "auth != null"'))
+    page.until("return document.querySelector('.words-places p').textContent === 'Read by everybody who is signed in.'", "the new meaning")
+    page.type("#words-path", "a.b" + Keys.ENTER)
+    assert "can" in page.run("return document.getElementById('words-path').validationMessage"), "what is wrong with the path"
+    page.run("vigla.hub.select('/')")
+    page.until("return vigla.rules.words.length === 4", "all places again")
+    page.find("#rules-discard").click()
+    page.until("return vigla.rules.isChecked && vigla.rules.text === vigla.rules.inForce", "the text in force")
 
 
 def cases_showWhatTheyCover(page):

@@ -11,7 +11,7 @@ import { RefusalsView } from './refusals.js';
 import { ReviewView } from './review.js';
 
 const pauseMs = 350;
-const sides = [['editor', 'Editor'], ['explain', 'Explain'], ['refusals', 'Refusals'], ['cases', 'Cases']];
+const sides = [['editor', 'Editor'], ['explain', 'Explain'], ['words', 'Words'], ['refusals', 'Refusals'], ['cases', 'Cases']];
 
 export const makeTab = (hub) => gatedTab(new RulesTab(hub));
 
@@ -26,6 +26,7 @@ class RulesTab {
   #asking = null;
   #side = 'explain';
   #place = '';
+  #words = null;        // loaded when it is first shown
   #turn = 0;            // counts moves: answers to earlier requests are dropped
 
   constructor(hub) {
@@ -41,7 +42,7 @@ class RulesTab {
   }
 
   get state() {
-    return { text: this.editor.value, inForce: this.#inForce, isChecked: this.#checked === this.editor.value, faults: this.#faults, side: this.#side, refusals: this.refusals.rows, explanation: this.explain.answer, cases: this.cases.answer };
+    return { text: this.editor.value, inForce: this.#inForce, isChecked: this.#checked === this.editor.value, faults: this.#faults, side: this.#side, refusals: this.refusals.rows, explanation: this.explain.answer, cases: this.cases.answer, words: this.#words?.answer };
   }
 
   #build() {
@@ -56,7 +57,7 @@ class RulesTab {
       element('header', { class: 'pane-head' }, element('h2', {}, 'Rules'), p.state, element('div', { class: 'rules-tools' }, p.former, p.discard, p.deploy)),
       p.formerList, this.editor.element, p.faults);
     p.sides = element('div', { class: 'switch', role: 'group', 'aria-label': 'Tools' }, ...sides.map(([id, title]) => element('button', { type: 'button', 'data-side': id, onclick: () => this.#go(id) }, title)));
-    p.panes = { explain: this.explain.element, refusals: this.refusals.element, cases: this.cases.element };
+    p.panes = { explain: this.explain.element, words: element('div', { class: 'pane' }), refusals: this.refusals.element, cases: this.cases.element };
     p.root = element('div', { class: 'rules' },
       element('div', { class: 'rules-main' }, p.edit, this.review.element),
       element('div', { class: 'rules-side' }, element('header', { class: 'pane-head' }, p.sides), element('div', { class: 'rules-pane' }, ...Object.values(p.panes))));
@@ -95,6 +96,7 @@ class RulesTab {
     clearTimeout(this.#timer);
     this.#asking?.abort();
     this.cases.clear();
+    this.#words?.clear();
     this.explain.clear();
     this.refusals.clear();
     this.#p.faults.replaceChildren();
@@ -146,6 +148,7 @@ class RulesTab {
       element('button', { type: 'button', class: 'fault', onclick: () => this.editor.reveal(line, column) },
         element('span', { class: 'fault-place' }, `${line}:${column}`), element('span', { class: 'fault-text' }, hint ? `${message} (${hint})` : message), element('span', { class: 'fault-kind' }, kind)))));
     this.#paint();
+    this.#sayWords();
   }
 
   #paint() {
@@ -232,6 +235,18 @@ class RulesTab {
     this.#p.root.dataset.side = side;
     for (const button of this.#p.sides.children) button.setAttribute('aria-pressed', String(button.dataset.side === side));
     for (const [id, pane] of Object.entries(this.#p.panes)) pane.hidden = id !== side && !(side === 'editor' && id === 'explain');
+    this.#sayWords();
+  }
+
+  /** What the text means, while the side shows it. */
+  async #sayWords() {
+    const { words } = this.#p.panes;
+    if (words.hidden) return;
+    if (!this.#words) {
+      const { WordsView } = await import('./words.js');
+      if (!this.#words) words.append((this.#words = new WordsView(this.#hub, () => this.editor.value)).element);
+    }
+    if (this.#checked === this.editor.value) this.#words.update();
   }
 
   #goTo(line, column) {
