@@ -182,7 +182,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         for path in continuedRemovals?.places ?? [] {
             text += "    then what follows from the removal of \(path), in commits of their own\n"
         }
-        for path in continuedRemovals?.targets ?? [] { text += "    then the removal of \(path), in commits of their own\n" }
+        for path in continuedRemovals?.shownTargets ?? [] { text += "    then the removal of \(path), in commits of their own\n" }
         for rate in rates { text += "    counts as \(rate.writes) at \(rate.path) by \(rate.rule): \(rate.rate)\n" }
         for node in expiring { text += "    \(node.path) expires at \(node.at) by \(node.rule)\n" }
         if let unmet {

@@ -65,6 +65,8 @@ package struct CommitConsequences {
 extension Consequences {
     package var paths: [Path] { writes.map(\.path) }
     /// Whether a search has found nothing.
-    package var isEmpty: Bool { writes.isEmpty && counted.isEmpty && continued.isEmpty && continuedRemovals == nil && !needsCounting }
+    package var isEmpty: Bool {
+        writes.isEmpty && counted.isEmpty && changedCounters.isEmpty && continued.isEmpty && continuedRemovals == nil && !needsCounting
+    }
     package var operations: [JournalOperation] { writes.map { .set($0.path, $0.value) } }
 }

@@ -195,6 +195,6 @@ final class ConsequenceStage {
     private func pendingRemovalChanges(_ found: Consequences?) -> [JournalOperation] {
         guard let removals = found?.continuedRemovals else { return [] }
         let id = content.pendingRows.nextID + Int64(found?.continued.count ?? 0)
-        return [.pendingRows(.begin(id, source: removals.source, most: removals.places.count, removals.terms))]
+        return [.pendingRows(.begin(id, source: removals.source, most: removals.places.count + removals.targets.count, removals.terms))]
     }
 }

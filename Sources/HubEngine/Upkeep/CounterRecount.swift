@@ -56,6 +56,8 @@ final class CounterRecount: @unchecked Sendable {
         (isCounting, isStale, mustCountAgain) = (true, false, false)
         beganAt = context.scheduler.steadyMs
         context.meter.counters.countings += 1
+        // What commits counted before is part of this tree.
+        (counted, changes) = ([], [:])
         let (rules, root, number) = (content.rules, content.root, content.rulesNumber)
         context.compute { rules.countAll(in: root) } then: { [self] found in
             correct(found[...], number, atOnce: Self.correctedAtOnce)

@@ -69,7 +69,7 @@ extension RuleTrace {
                 if i > 0 { writer.raw(",") }
                 writer.continued(rows)
             }
-            let removals = (continuedRemovals?.places ?? []) + (continuedRemovals?.targets ?? [])
+            let removals = (continuedRemovals?.places ?? []) + (continuedRemovals?.shownTargets ?? [])
             for (i, path) in removals.enumerated() {
                 if writer.bytes.count > Self.jsonBytes {
                     isCut = true

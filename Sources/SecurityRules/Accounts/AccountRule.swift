@@ -39,6 +39,9 @@ enum SourceAccount {
 }
 
 extension SourceAccount {
+    /// Whether it changes a leaf that holds the id.
+    var isOfLeaf: Bool { if case .leaf = self { true } else { false } }
+
     /// The rules that this `.account` declares at a place.
     /// - Parameter captures: wildcards in force, by name with the `$`, and the depth of each.
     func rules(at pattern: Path, captures: [String: Int]) -> [AccountRule] {

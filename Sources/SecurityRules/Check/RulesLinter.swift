@@ -71,6 +71,11 @@ struct RulesLinter {
             var builder = ProgramBuilder()
             _ = try? InboxCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(inbox, number: 0, &builder)
         }
+        if node.account?.isOfLeaf == false, let counter = node.counts.first(where: \.creates) {
+            warn(
+                counter.text.quote,
+                "The node is created again after .account removes it, while anything counts: let that go with the account, too.")
+        }
         for removal in node.removes { if let condition = removal.condition { visit(condition, above) } }
         for text in Self.askedAsHub(node) where Self.mentionsAuth(text) {
             warn(text.quote, "'auth' is the hub here, whoever writes: auth.uid is null. Let the node hold who wrote it.")

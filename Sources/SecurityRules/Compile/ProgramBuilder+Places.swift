@@ -82,6 +82,7 @@ extension ProgramBuilder {
         place.validates = place.validate >= 0 || below.contains { $0.validates }
         place.drops = details[Int(number)].drop >= 0 || details[Int(number)].defaultRule?.isKept == true || below.contains { $0.drops }
         place.defaults = details[Int(number)].defaultRule != nil || below.contains { $0.defaults }
+        place.keeps = details[Int(number)].defaultRule?.isKept == true || below.contains { $0.keeps }
         place.removes = !details[Int(number)].removes.isEmpty || below.contains { $0.removes }
         place.removesOnChange = details[Int(number)].removes.contains { $0.event == .change } || below.contains { $0.removesOnChange }
         place.counts = !details[Int(number)].counts.isEmpty || below.contains { $0.counts }

@@ -48,7 +48,7 @@ struct RulesCompiler {
             return
         }
         var reader = RulesFileReader()
-        reader.ignoresInvalidExpiry = isInForce
+        reader.isInForce = isInForce
         let root = reader.read(json)
         errors += reader.errors
         unsupported = reader.unsupported
@@ -131,6 +131,10 @@ struct RulesCompiler {
             } catch { addConsequence(error.error, of: error.text) }
         }
         for expiry in node.expiries {
+            if expiry.patch == nil, node.counts.contains(where: \.creates) {
+                let message = "The node's counters would create it again. Let what they count expire."
+                addConsequence(ExpressionError(offset: 0, message: message), of: expiry.at)
+            }
             let (start, compiler) = (builder.code.count, ExpiryCompiler(depth: depth, captures: captures, functions: functions))
             do throws(TextFault) {
                 builder.addExpiry(try compiler.compile(expiry, &builder), from: start, at: number)

@@ -223,13 +223,15 @@ extension ConsequenceRound {
         let counter = program.counters[counting.counter]
         let node = path.parent
         let isThere = result.tree.node(at: node).hasChildren
-        guard isThere || counter.creates else { return }
+        guard isThere || counter.creates && result.tree.mayHold(node) else { return }
         if counter.creates { created[node] = counter.place }
         keys = node.keys
         // Before the round, apart from what clients wrote; a removal of this round is not seen either.
         let former = (isFirst && author != .hub ? before : after).node(at: path)
         let value: Node
-        if !counting.isNew, let changed = counter.operation.value(former, gained: counting.gained, lost: counting.lost) {
+        // Not counted yet: it would fall below 0.
+        let isUncounted = counter.creates && former.isNull && counting.lost != nil
+        if !counting.isNew, !isUncounted, let changed = counter.operation.value(former, gained: counting.gained, lost: counting.lost) {
             value = changed
             if counter.operation.isBest, counting.gained != nil || counting.lost != nil {
                 let change = CounterChange(counter.operation, gained: counting.gained, lost: counting.lost)

@@ -139,7 +139,7 @@ struct ConsequenceRound {
             !(processesRemovalsOnly && event == .change), seen.insert(Path(keys)).inserted
         else { return }
         try chargeSteps(rules.reduce(0) { $0 + $1.to.count }, place, .removes)
-        // What is removed was stored before: its place is named by the former values.
+        // What is removed was stored before, so former values name its place.
         let named = was.exists ? was : isNow
         for rule in rules where rule.event == event {
             guard try applies(rule, place) else { continue }
@@ -179,7 +179,7 @@ struct ConsequenceRound {
         result.evaluated += 1
         let most = RulesLimits.rowTextWork
         var work = 0
-        let holds = Evaluator.run(program, old: before, new: after, auth: RuleSet.hubAuth, now: now, query: nil) { evaluator in
+        let holds = Evaluator.run(program, old: base, new: after, auth: RuleSet.hubAuth, now: now, query: nil) { evaluator in
             evaluator.textWork = most
             defer { work = most - evaluator.textWork }
             return keys.withUnsafeBufferPointer { keys in

@@ -197,7 +197,7 @@ extension RuleSet {
             limits.defersAll = true
             var found = try find(locations, old, new, author, now, limits, index, later: Set(removed))
             found.addCost(of: error.reason)
-            if !removed.isEmpty || !found.deferredTargets.isEmpty { try found.continueRemovals(removed, limits, error) }
+            if !removed.isEmpty || !found.deferredTargets.isEmpty { try found.continueRemovals(removed, limits, now: now, error) }
             if removed.contains(where: isCounted) || !removed.isEmpty && program.tables.places[0].createsNodes { found.needsCounting = true }
             return found
         }

@@ -16,8 +16,13 @@ public struct ContinuedRemovals: Sendable, Equatable {
     public let places: [Path]
     /// The targets of `.removes` on a change, with `$` for every key.
     public let targets: [Path]
+    /// The time of the commit, ms since the epoch.
+    let now: Int64
 
-    init(_ places: [Path], targets: [Path] = []) { (self.places, self.targets) = (places, targets) }
+    init(_ places: [Path], targets: [Path] = [], now: Int64) { (self.places, self.targets, self.now) = (places, targets, now) }
+
+    /// The places and targets in the form that explanations print, with `*` for every key.
+    public var shownTargets: [Path] { targets.map { Path($0.keys.map { $0 == Self.wildcard ? "*" : $0 }) } }
 
     /// The first removed place or target, used in reports.
     public var source: Path { places.first ?? targets.first ?? .root }
@@ -25,7 +30,7 @@ public struct ContinuedRemovals: Sendable, Equatable {
     /// The form in which it is stored beside the tree.
     public var terms: Node {
         func list(_ paths: [Path]) -> Node { .object(paths.enumerated().map { (Key(index: $0), Node.string($1.relativeText)) }) }
-        return .object([(Self.removed, list(places)), (Self.aimed, list(targets))].filter { $0.1.exists })
+        return .object([(Self.time, .int(now)), (Self.removed, list(places)), (Self.aimed, list(targets))].filter { $0.1.exists })
     }
 
     /// Nil for terms of rows, and for terms that no hub has stored.
@@ -35,12 +40,13 @@ public struct ContinuedRemovals: Sendable, Equatable {
             terms.child(name).children.compactMap { if case .string(let text) = $1 { Path(relative: text.string) } else { nil } }
         }
         (places, targets) = (list(Self.removed), list(Self.aimed))
+        now = if case .int(let ms) = terms.child(Self.time) { ms } else { 0 }
     }
 
     /// Whether stored terms describe removals. O(1)
     public static func areDescribed(by terms: Node) -> Bool { terms.child(removed).exists || terms.child(aimed).exists }
 
-    private static let (removed, aimed) = (Key("removed"), Key("targets"))
+    private static let (time, removed, aimed) = (Key("now"), Key("removed"), Key("targets"))
 }
 
 extension RuleSet {
@@ -53,7 +59,7 @@ extension RuleSet {
         for place in removals.places { after.set(.null, at: place) }
         var round = ConsequenceRound(
             program, before: tree, after: after, Consequences(tree: after), limits, first: nil, textWork: program.textWork, base: tree,
-            now: 0, index: nil, scope: .only)
+            now: removals.now, index: nil, scope: .only)
         // Cannot fail: there are no bounds, and values that name no place are skipped.
         try? round.run(removals.places)
         var paths = Set(round.result.writes.map(\.path))
@@ -76,7 +82,7 @@ extension Consequences {
     /// Defers the consequences of removals to later commits.
     /// - Parameter fault: the bound that they would exceed in this commit.
     mutating func continueRemovals(
-        _ removed: [Path], _ limits: ConsequenceLimits, _ fault: ConsequenceFault
+        _ removed: [Path], _ limits: ConsequenceLimits, now: Int64, _ fault: ConsequenceFault
     ) throws(ConsequenceFault) {
         switch limits.continuesRemovals {
         case .always: break
@@ -88,7 +94,7 @@ extension Consequences {
         }
         bytes += (removed + deferredTargets).reduce(0) { $0 + $1.memoryBytes }
         guard bytes <= limits.bytes else { throw fault }
-        continuedRemovals = ContinuedRemovals(removed, targets: deferredTargets)
+        continuedRemovals = ContinuedRemovals(removed, targets: deferredTargets, now: now)
     }
 
     /// Charges the failed computation in full, up to the bound that it met.

@@ -18,6 +18,19 @@ public struct CounterCorrection: Sendable, Equatable {
     let counted: CounterSum?
 }
 
+extension Node {
+    /// Whether a node with children may be created at a place, without replacing a leaf there or above.
+    func mayHold(_ path: Path) -> Bool {
+        var node = self
+        for key in path.keys {
+            if node.isNull { return true }
+            guard node.hasChildren else { return false }
+            node = node.child(key)
+        }
+        return node.isNull || node.hasChildren
+    }
+}
+
 /// The best of the members of a `max`, `min` or `any` that came, and of those that went, in some commits.
 public struct CounterChange: Sendable, Equatable {
     let operation: Counter.Operation
@@ -114,7 +127,7 @@ private struct WholeCount {
 extension CounterCorrection {
     /// - Parameter change: how members have changed since the counted tree; nil if they have not.
     public func outcome(in tree: Node, since change: CounterChange? = nil) -> Outcome {
-        guard creates || tree.node(at: path.parent).hasChildren else { return .isRight }
+        guard creates ? tree.mayHold(path.parent) : tree.node(at: path.parent).hasChildren else { return .isRight }
         let later = tree.node(at: path)
         let value: Node
         switch operation {

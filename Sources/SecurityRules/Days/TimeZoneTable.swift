@@ -20,11 +20,30 @@ final class TimeZoneTable: Sendable {
     static func named(_ name: String) -> TimeZoneTable? {
         guard isName(name) else { return nil }
         if let table = known.withLock({ $0[name] }) { return table }
+        guard name == "UTC" || present.contains(name) else { return nil }
         let table = folders.lazy.compactMap { contents($0 + name).flatMap { TimeZoneTable(name, $0) } }.first
         guard let table = table ?? (name == "UTC" ? TimeZoneTable() : nil) else { return nil }
         known.withLock { $0[name] = table }
         return table
     }
+
+    /// The names of all files in the folders, listed once: clients may send any number of names that no file has.
+    private static let present: Set<String> = {
+        var found: Set<String> = []
+        func list(_ folder: String, _ prefix: String, _ depth: Int) {
+            guard depth < 4, let entries = opendir(folder + prefix) else { return }
+            defer { closedir(entries) }
+            while let entry = readdir(entries) {
+                let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                    $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
+                }
+                if name.hasPrefix(".") { continue }
+                if entry.pointee.d_type == UInt8(DT_DIR) { list(folder, prefix + name + "/", depth + 1) } else { found.insert(prefix + name) }
+            }
+        }
+        for folder in folders { list(folder, "", 0) }
+        return found
+    }()
 
     /// Allows only segments of letters, digits, `_`, `+` and `-`, so that no name leads out of the folders.
     private static func isName(_ name: String) -> Bool {

@@ -8,7 +8,7 @@ extension RuleSet {
     ///   - tree: the tree after it.
     func continuing(_ rows: [ContinuedRows], _ removals: ContinuedRemovals?, old: Node, in tree: Node, now: Int64) -> Node {
         var (tree, pending) = (tree, rows.map { DeferredWork.rows($0) }[...])
-        if let removals { pending.append(.removals(removed(by: removals, in: old))) }
+        if let removals { pending.insert(.removals(removed(by: removals, in: old)), at: 0) }
         while let next = pending.popFirst() {
             let writes: [(path: Path, value: Node)] = switch next {
             case .rows(let rows): (reached(by: rows, in: tree) ?? []).map { (rows.place(of: $0), rows.value) }

@@ -109,8 +109,8 @@ struct RulesFileReader {
     private(set) var unsupported: [LocatedError] = []
     /// In the order of the file.
     var functions: [SourceFunction] = []
-    /// Whether an `.expire` with a fault is treated as unsupported as a whole.
-    var ignoresInvalidExpiry = false
+    /// Whether an earlier version accepted the file: an `.expire` with a fault is treated as unsupported as a whole.
+    var isInForce = false
 
     /// The deepest rule node: data is at most this deep.
     static let maxDepth = Path.maxDepth
@@ -241,7 +241,7 @@ struct RulesFileReader {
         case ".expire":
             let known = errors.count
             if depth > 0 { expiries(json, node) } else { addError(member.name.quote, "An '.expire' stands below the root.") }
-            guard ignoresInvalidExpiry, errors.count > known else { return }
+            guard isInForce, errors.count > known else { return }
             unsupported += errors[known...]
             errors.removeSubrange(known...)
             node.expiries = []

@@ -7,15 +7,15 @@ extension RulesFileReader {
             return addError(member.name.quote, "A '.default' stands at a child with a name of its own.")
         }
         var (json, isKept) = (member.value, false)
-        if case .object(let members) = json.value, Set(members.map(\.name.value)) == ["value", "always"], members.count == 2 {
-            for member in members {
-                if member.name.value == "value" {
-                    json = member.value
-                } else if case .bool(true) = member.value.value {
-                    isKept = true
-                } else {
-                    return addError(member.value.offset, "'always' is true, or is left out.")
-                }
+        if case .object(let members) = json.value {
+            let always = members.first { $0.name.value == "always" || members.count == 2 && $0.name.value != "value"
+                && Spelling.nearest($0.name.value, in: ["always"]) != nil }
+            if let always, let value = members.first(where: { $0.name.value == "value" }), members.count == 2,
+                always.name.value == "always", case .bool(true) = always.value.value {
+                (json, isKept) = (value.value, true)
+            } else if let always, !isInForce, always.name.value == "always" || members.contains(where: { $0.name.value == "value" }) {
+                let hint = always.name.value == "always" ? nil : "did you mean 'always'?"
+                return addError(always.name.quote, "A '.default' that is kept is {\"value\": …, \"always\": true}.", hint: hint)
             }
         }
         if case .string(let text) = json.value {

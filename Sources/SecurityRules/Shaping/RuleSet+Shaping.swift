@@ -107,8 +107,8 @@ struct WriteShaper {
         for (level, key) in location.keys.enumerated() {
             place = child(of: place, key)
             guard place >= 0, tables.places[Int(place)].drops else { return false }
-            // The place of a kept default is the hub's, also for removals below it. One at it ends in the default being written again.
-            if isKept(place) { return location.depth > level + 1 || shaped.tree.node(at: location).exists }
+            // The place of a kept default is the hub's, also for removals.
+            if isKept(place) { return true }
             guard program.details[Int(place)].drop >= 0 else { continue }
             // Removals are not dropped.
             if shaped.tree.node(at: location).exists, drops(place, Path(location.keys.prefix(level + 1)), writtenDepth: location.depth) { return true }
@@ -155,12 +155,78 @@ struct WriteShaper {
                     let isChild = level == location.depth - 1
                     if !isChild { recorder?.record(parent.keys, whole: false) }
                     let isWritten = isChild || old.node(at: parent).isNull
-                    for added in put(place, parent, depth: nil, keptOnly: !isWritten) { recordAdded(added, in: location, i) }
+                    if isWritten { for added in put(place, parent, depth: nil) { recordAdded(added, in: location, i) } }
                 }
                 place = child(of: place, key)
                 if place < 0 { break }
             }
             if place >= 0, fill(below: place, location, depth: location.depth) { changed.insert(i) }
+        }
+        guard tables.places[0].keeps else { return }
+        for (i, location) in locations.enumerated() where !ignored.contains(i) { keep(location, i) }
+    }
+
+    // MARK: Kept defaults
+
+    /// Evaluates the kept defaults below, at and above a location, the innermost first: outer ones may read them.
+    private mutating func keep(_ location: Path, _ i: Int) {
+        var above: [(place: Int32, path: Path)] = []
+        var place: Int32 = 0
+        for (level, key) in location.keys.enumerated() {
+            guard place >= 0, tables.places[Int(place)].keeps else { break }
+            above.append((place, Path(location.keys.prefix(level))))
+            place = child(of: place, key)
+        }
+        if place >= 0, above.count == location.depth, keep(below: place, location, depth: location.depth) { changed.insert(i) }
+        for (place, path) in above.reversed() { for added in keep(place, path, depth: nil) { recordAdded(added, in: location, i) } }
+    }
+
+    /// Returns whether any changed.
+    private mutating func keep(below place: Int32, _ path: Path, depth: Int) -> Bool {
+        guard tables.places[Int(place)].keeps else { return false }
+        var isChanged = false
+        for (key, next) in children(of: place, at: path, { $0.keeps }) where keep(below: next, path.appending(key), depth: depth) {
+            isChanged = true
+        }
+        return !keep(place, path, depth: depth).isEmpty || isChanged
+    }
+
+    /// Evaluates the kept defaults of a place's own children, in the order of the file. A place that holds nothing else has none.
+    /// - Parameter depth: the depth of the location that contains them; nil if each is a write of its own.
+    private mutating func keep(_ place: Int32, _ path: Path, depth: Int?) -> [Path] {
+        let kept = program.details[Int(place)].defaulted.filter { isKept($0.place) }
+        let node = shaped.tree.node(at: path)
+        guard !kept.isEmpty, node.hasChildren else { return [] }
+        if depth == nil { recorder?.record(path.keys, whole: true) }
+        let isAlone = node.childCount <= kept.count && node.children.allSatisfy { key, _ in kept.contains { $0.key == key } }
+        var changed: [Path] = []
+        for (key, next) in kept {
+            guard let rule = program.details[Int(next)].defaultRule else { continue }
+            let child = path.appending(key)
+            let former = shaped.tree.node(at: child)
+            if former.exists { shaped.tree.set(.null, at: child) }
+            let value = isAlone ? .null : value(of: rule, child, depth ?? child.depth)
+            if value.exists {
+                shaped.tree.set(value, at: child)
+                _ = fill(below: next, child, depth: depth ?? child.depth)
+            }
+            if shaped.tree.node(at: child) != former { changed.append(child) }
+        }
+        return changed
+    }
+
+    /// The value of a default; null if its expression fails.
+    private mutating func value(of rule: DefaultRule, _ child: Path, _ writtenDepth: Int) -> Node {
+        switch rule.value {
+        case .node(let known): known
+        case .expression(let instruction):
+            evaluate(child, writtenDepth: writtenDepth) { evaluator throws(Fault) in
+                switch try evaluator.value(instruction) {
+                case .number(let number): .number(number)
+                case .object: .null
+                case let value: value.node
+                }
+            } ?? .null
         }
     }
 
@@ -179,33 +245,17 @@ struct WriteShaper {
     }
 
     /// Writes the defaults of a place's own children, in the order of the file, and those below the values written.
-    /// - Parameters:
-    ///   - depth: the depth of the location that contains them; nil if each is a write of its own.
-    ///   - keptOnly: whether the parent was only written far below it, which concerns kept defaults.
-    private mutating func put(_ place: Int32, _ path: Path, depth: Int?, keptOnly: Bool = false) -> [Path] {
+    /// - Parameter depth: the depth of the location that contains them; nil if each is a write of its own.
+    private mutating func put(_ place: Int32, _ path: Path, depth: Int?) -> [Path] {
         var put: [Path] = []
-        for (key, next) in program.details[Int(place)].defaulted {
+        for (key, next) in program.details[Int(place)].defaulted where !isKept(next) {
             guard shaped.tree.node(at: path).hasChildren, let rule = program.details[Int(next)].defaultRule else { break }
-            if keptOnly, !rule.isKept { continue }
             let child = path.appending(key)
-            if depth == nil { recorder?.record(child.keys, whole: rule.isKept) }
-            let former = shaped.tree.node(at: child)
-            guard former.isNull || rule.isKept else { continue }
-            if former.exists { shaped.tree.set(.null, at: child) }
-            let node: Node
-            switch rule.value {
-            case .node(let known): node = known
-            case .expression(let rule):
-                node = evaluate(child, writtenDepth: depth ?? child.depth) { evaluator throws(Fault) in
-                    switch try evaluator.value(rule) {
-                    case .number(let number): .number(number)
-                    case .object: .null
-                    case let value: value.node
-                    }
-                } ?? .null
-            }
-            if node.exists { shaped.tree.set(node, at: child) }
-            guard node != former else { continue }
+            if depth == nil { recorder?.record(child.keys, whole: false) }
+            guard shaped.tree.node(at: child).isNull else { continue }
+            let value = value(of: rule, child, depth ?? child.depth)
+            guard value.exists else { continue }
+            shaped.tree.set(value, at: child)
             put.append(child)
             _ = fill(below: next, child, depth: depth ?? child.depth)
         }

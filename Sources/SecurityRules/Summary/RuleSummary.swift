@@ -57,7 +57,7 @@ extension RuleSet {
         var parser = LocatedJSONParser(text)
         guard let json = try? parser.parse() else { return [] }
         var reader = RulesFileReader()
-        reader.ignoresInvalidExpiry = !unsupported.isEmpty
+        reader.isInForce = !unsupported.isEmpty
         let root = reader.read(json)
         let functions = SummaryFunctions(reader.functions)
         var writer = SummaryWriter(functions: functions)

@@ -152,8 +152,3 @@ func capitalized(_ text: String) -> String {
     guard let first = text.first, first.isLetter else { return text }
     return first.uppercased() + text.dropFirst()
 }
-
-extension SourceAccount {
-    /// Whether it stands where an id is stored.
-    fileprivate var isOfLeaf: Bool { if case .leaf = self { true } else { false } }
-}

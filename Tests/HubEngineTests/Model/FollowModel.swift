@@ -89,7 +89,9 @@ struct FollowModel {
         for write in writes { all.set(write.value, at: write.path) }
         let dropped = drops(all)
         // A value at or below a dropped place counts as not sent; in other values the dropped place is left out.
-        let made = writes.filter { write in !write.value.exists || !dropped.contains { $0.contains(write.path) } }
+        let made = writes.filter { write in
+            !isKept(write.path) && (!write.value.exists || !dropped.contains { $0.contains(write.path) })
+        }
         var tree = root
         for write in made { tree.set(write.value, at: write.path) }
         for path in dropped where made.contains(where: { $0.path.depth < path.depth && $0.path.contains(path) }) {
@@ -114,12 +116,23 @@ struct FollowModel {
             for case (let name, .sameAsNumber) in kind.defaults {
                 for (path, _, node) in nodes(kind.pattern, in: tree) where node.hasChildren {
                     guard made.contains(where: { $0.path.contains(path) || path.contains($0.path) }) else { continue }
-                    let number = node.child("number")
-                    tree.set(number.hasChildren ? .null : number.leaf, at: path.appending(Key(name)))
+                    let (number, isAlone) = (node.child("number"), node.children.allSatisfy { key, _ in key == Key(name) })
+                    tree.set(number.hasChildren || isAlone ? .null : number.leaf, at: path.appending(Key(name)))
                 }
             }
         }
         return (made, tree)
+    }
+
+    /// Whether a place is that of a kept default.
+    private func isKept(_ path: Path) -> Bool {
+        rules.kinds.contains { kind in
+            kind.defaults.contains { name, value in
+                guard case .sameAsNumber = value else { return false }
+                return path.depth == kind.pattern.count + 1 && path.keys.last == Key(name)
+                    && zip(kind.pattern, path.keys).allSatisfy { $0.hasPrefix("$") || Key($0) == $1 }
+            }
+        }
     }
 
     // MARK: Consequences

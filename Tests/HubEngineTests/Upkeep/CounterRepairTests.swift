@@ -77,6 +77,36 @@ import Testing
         #expect(it.content.node(at: "e/x") == ["by": "a", "n": 2, "sum": 11])
     }
 
+    /// The best of a large set is counted in the background, while members come and go, also in the pause between two counts.
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func bestOfALargeSet_isRight_howeverMembersChangeMeanwhile(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        let rules = #"""
+            {"rules":{".read":true,".write":true,"s":{"$s":{".counts":{
+              "best":{"value":"max(m/$s)","creates":true},"least":"min(m/$s)","some":"any(m/$s, each.val() > 7)"}}}}}
+            """#
+        var limits = EngineLimits()
+        limits.countedAtOnce = 2
+        let it = try GatedHarness(rules, limits: limits)
+        it.finish()
+        let (client, set) = (Client.make(), try RuleSet(parsing: rules))
+        for _ in 0..<60 {
+            let path = Path(["m", "x", Key("k\(random.below(6))")])
+            _ = it.ask(client, .put(path, random.chance(40) ? .null : .int(Int64(random.below(10)))))
+            // Sometimes the count ends, sometimes it waits; sometimes the pause is over.
+            switch random.below(4) {
+            case 0: it.finish()
+            case 1: it.hub.time.advance(ms: Int64(random.below(3))) { it.hub.settle() }
+            default: break
+            }
+        }
+        for _ in 0..<5 {
+            it.finish()
+            it.hub.time.advance(ms: 100) { it.hub.settle() }
+        }
+        it.finish()
+        #expect(set.countAll(in: it.content) == [], "\(it.content.json)")
+    }
+
     /// Each corrected counter may cause a thousand copies. A turn corrects few enough that all copies fit.
     @Test func correctionsOfCopiedNodes_areMadeWithTheirCopies() throws {
         let rules = #"""

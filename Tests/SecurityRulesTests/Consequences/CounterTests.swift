@@ -130,6 +130,10 @@ import TestSupport
         Row(#"{"s":{"u":{"rows":1,"unread":false,"last":5,"x":1}},"r":{"u":{"a":5}}}"#, ["s/u/x": "null", "r/u/a": "null"], ["s": "null"]),
         Row("null", ["s/u/x": "1"], ["s/u": #"{"x":1,"rows":0,"unread":false}"#]),
         Row("null", ["s/u/rows": "0"], ["s": "null"]),
+        // It replaces no value that a client stored there, or above.
+        Row(#"{"s":{"u":"Ada"}}"#, ["r/u/a": "5"], ["s/u": #""Ada""#]), Row(#"{"s":5}"#, ["r/u/a": "5"], ["s": "5"]),
+        // Not counted yet, as after a deploy
+        Row(#"{"r":{"u":{"a":5,"b":1,"c":2}}}"#, ["r/u/a": "null"], ["s/u": #"{"rows":2,"unread":false,"last":2}"#]),
     ]) func counterOfEveryKind_isKept(_ row: Row) throws {
         let rules = try RuleSet(parsing: Self.more)
         let old = try Node(json: row.old)
@@ -216,6 +220,8 @@ import TestSupport
         (#"{"$a":{".counts":{"n":"max(x, $a, each.val() == $a)"}}}"#,
             "1:40: A wildcard that is not in the counted place stands in one == only."),
         (#"{"a":{".counts":{"n":{"value":"count(x)","create":true}}}}"#, "1:31: '.counts' is an object of names and what they count: \(form)."),
+        (#"{"$a":{".expire":"data.val()",".counts":{"n":{"value":"count(x/$a)","creates":true}}}}"#,
+            "1:28: The node's counters would create it again. Let what they count expire."),
         (#"{"a":{".counts":{"n":{"creates":true}}}}"#, "1:31: '.counts' is an object of names and what they count: \(form)."),
         (#"{"$a":{".counts":{"n":"count(x)"}}}"#,
             "1:33: '$a' is to be in the counted place, or compared with == in the condition: "

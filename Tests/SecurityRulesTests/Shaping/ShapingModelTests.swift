@@ -44,18 +44,24 @@ import TestSupport
             }
         }
 
-        /// The value that a default wants at a place; nil without one.
-        func value(_ place: Path, in tree: Node) -> Node? {
+        /// The value that a default puts at a place; nil without one.
+        func value(_ place: Path) -> Node? {
+            for case .put(let value) in self[place] { return value }
+            return nil
+        }
+
+        /// The value of a kept default.
+        func keptValue(_ place: Path, in tree: Node) -> Node {
             for meaning in self[place] {
                 switch meaning {
-                case .put(let value), .keep(let value): return value
+                case .keep(let value): return value
                 case .follow:
                     let source = tree.node(at: place.parent).child("d")
                     return source.hasChildren ? .null : source.leaf
                 default: continue
                 }
             }
-            return nil
+            return .null
         }
     }
 
@@ -139,8 +145,8 @@ import TestSupport
         for (i, write) in writes.enumerated() {
             let isDropped = (1...4).contains { depth in
                 let place = Path(write.path.keys.prefix(depth))
-                // A removal is not dropped, except below a kept default.
-                let mayDrop = sent.node(at: write.path).exists || table.isKept(place) && depth < write.path.depth
+                // A removal is not dropped, except of a kept default.
+                let mayDrop = sent.node(at: write.path).exists || table.isKept(place)
                 return depth <= write.path.depth && mayDrop && table.drops(place, in: sent)
             }
             if isDropped { ignored.append(i) }
@@ -151,35 +157,43 @@ import TestSupport
         while let place = places(tree).first(where: { place in
             written.contains { $0.contains(place) && $0 != place } && table.drops(place, in: tree)
         }) { tree.set(.null, at: place) }
-        var put: [Path] = []
-        while let (place, value) = absent(table, tree, old, written, put) {
-            tree.set(value, at: place)
-            put.append(place)
+        fill(table, &tree, old, written)
+        // Kept defaults, of the innermost parents first. Each follows what is written at, above and below its parent.
+        let parents = (places(tree) + [.root]).filter { parent in written.contains { $0.contains(parent) || parent.contains($0) } }
+        for parent in parents.sorted(by: { $0.depth > $1.depth }) where tree.node(at: parent).hasChildren {
+            let kept = ["a", "b", "c"].map { parent.appending(Key($0)) }.filter(table.isKept)
+            let isAlone = tree.node(at: parent).children.allSatisfy { key, _ in kept.contains(parent.appending(key)) }
+            for place in kept {
+                tree.set(.null, at: place)
+                let value = isAlone ? .null : table.keptValue(place, in: tree)
+                if value.exists { tree.set(value, at: place) }
+                fill(table, &tree, old, [place], below: place)
+            }
         }
         return (tree, ignored)
     }
 
+    private static func fill(_ table: Table, _ tree: inout Node, _ old: Node, _ written: [Path], below: Path = .root) {
+        var put: [Path] = []
+        while let (place, value) = absent(table, tree, old, written, put, below) {
+            tree.set(value, at: place)
+            put.append(place)
+        }
+    }
+
     /// The first place where a default is missing.
-    private static func absent(_ table: Table, _ tree: Node, _ old: Node, _ written: [Path], _ put: [Path]) -> (Path, Node)? {
-        for parent in places(tree) + [.root] where tree.node(at: parent).hasChildren {
-            let isWritten = (written + put).contains { $0.contains(parent) } || written.contains { location in
-                parent.contains(location) && (location.depth == parent.depth + 1 || old.node(at: parent).isNull)
+    private static func absent(
+        _ table: Table, _ tree: Node, _ old: Node, _ written: [Path], _ put: [Path], _ below: Path
+    ) -> (Path, Node)? {
+        for parent in places(tree) + [.root] where tree.node(at: parent).hasChildren && below.contains(parent) {
+            let isWritten = (written + put).contains { location in
+                if location.contains(parent) { return true }
+                return parent.contains(location) && (location.depth == parent.depth + 1 || old.node(at: parent).isNull)
             }
             guard isWritten else { continue }
             for key in ["a", "b", "c"] {
                 let place = parent.appending(Key(key))
-                if tree.node(at: place).isNull, let value = table.value(place, in: tree), value.exists { return (place, value) }
-            }
-        }
-        // A kept default also follows what is written far below its parent.
-        for parent in places(tree) + [.root] where tree.node(at: parent).hasChildren {
-            guard (written + put).contains(where: { $0.contains(parent) || parent.contains($0) }) else { continue }
-            for key in ["a", "b", "c"] {
-                let place = parent.appending(Key(key))
-                guard table.isKept(place), let value = table.value(place, in: tree), tree.node(at: place) != value else { continue }
-                // What lies below the value has defaults of its own, and is compared without them.
-                if put.contains(place) { continue }
-                return (place, value)
+                if tree.node(at: place).isNull, let value = table.value(place) { return (place, value) }
             }
         }
         return nil
