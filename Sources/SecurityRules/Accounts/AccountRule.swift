@@ -59,7 +59,8 @@ extension RulesFileReader {
     /// - Parameter isWildcard: whether the rule node is a `$` place.
     mutating func account(_ member: LocatedJSON.Member, isWildcard: Bool, depth: Int) -> SourceAccount? {
         let json = member.value
-        let message = "An '.account' is true, a wildcard such as \"$uid\", a list of these, {\"by\": \"author\"}, or {\"set\": \"deleted\"}."
+        let message = "An '.account' is true, a wildcard such as \"$uid\", a list of these, {\"by\": \"author\"}, or "
+            + "{\"set\": \"deleted\"}."
         guard depth > 0 else {
             addError(member.name.quote, "An '.account' stands below the root.")
             return nil

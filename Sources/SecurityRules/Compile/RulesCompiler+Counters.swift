@@ -83,7 +83,8 @@ struct CounterCompiler {
         if let value {
             do throws(ExpressionError) {
                 if mentions(value.expression, missing) {
-                    throw ExpressionError(at: value.expression.span, message: "A wildcard that is not in the counted place stands in one == only.")
+                    throw ExpressionError(
+                        at: value.expression.span, message: "A wildcard that is not in the counted place stands in one == only.")
                 }
                 let checked = try Checker.value(value.expression, scope: scope, functions: functions)
                 amount = builder.lower(checked, depth: set.count + 1)

@@ -105,8 +105,9 @@ struct RulesCompiler {
         if let account = node.account { add(account, pattern, captures) }
         builder.setRate(node.rate?.rate, at: number)
         for removal in node.removes {
+            let compiler = RemovalCompiler(depth: depth, captures: captures, functions: functions)
             do throws(TextFault) {
-                builder.addRemoval(try RemovalCompiler(depth: depth, captures: captures, functions: functions).compile(removal, &builder), at: number)
+                builder.addRemoval(try compiler.compile(removal, &builder), at: number)
             } catch { addConsequence(error.error, of: error.text) }
         }
         let compiler = CounterCompiler(place: number, pattern: pattern, captures: captures, functions: functions)

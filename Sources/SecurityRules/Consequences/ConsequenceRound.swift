@@ -66,7 +66,9 @@ struct ConsequenceRound {
 
     mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
         if isFirst { try chargeSteps(locations.count, 0, program.counters.isEmpty ? program.copies ? .copy : .removes : .counts) }
-        if tables.places[0].createsNodes, !processesRemovalsOnly, !isFirst || author != .hub { try restoreCounters(locations.filter { !isLater($0) }) }
+        if tables.places[0].createsNodes, !processesRemovalsOnly, !isFirst || author != .hub {
+            try restoreCounters(locations.filter { !isLater($0) })
+        }
         for location in locations { try removals(at: location) }
         if !program.counters.isEmpty, !processesRemovalsOnly { try count(locations.filter { !isLater($0) }) }
         if program.copies { try copy(locations) }

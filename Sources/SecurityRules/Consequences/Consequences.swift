@@ -192,13 +192,15 @@ extension RuleSet {
             // Inbox rows and consequences of removals may exceed the bounds of a commit: then they follow in later commits.
             guard error.reason.isBound || error.reason == .tooMuchWork else { throw error }
             let removed = locations.filter { new.node(at: $0).isNull && old.node(at: $0).exists && mayFollow(from: $0) }
-            guard (program.hasInboxes || program.tables.places[0].removesOnChange) && error.reason.isBound || !removed.isEmpty else { throw error }
+            let mayDefer = program.hasInboxes || program.tables.places[0].removesOnChange
+            guard mayDefer && error.reason.isBound || !removed.isEmpty else { throw error }
             var limits = limits
             limits.defersAll = true
             var found = try find(locations, old, new, author, now, limits, index, later: Set(removed))
             found.addCost(of: error.reason)
             if !removed.isEmpty || !found.deferredTargets.isEmpty { try found.continueRemovals(removed, limits, now: now, error) }
-            if removed.contains(where: isCounted) || !removed.isEmpty && program.tables.places[0].createsNodes { found.needsCounting = true }
+            let createsNodes = program.tables.places[0].createsNodes
+            if removed.contains(where: { createsNodes || isCounted($0) }) { found.needsCounting = true }
             return found
         }
     }

@@ -38,7 +38,9 @@ extension PathTemplate {
                 segments.append(.value(path))
             } else if part.hasPrefix("+") {
                 let name = String(part.dropFirst())
-                guard name.utf8.allSatisfy(Self.isOfName) else { throw fault("A generated key is '+', or '+' with a name such as '+likes'.") }
+                guard name.utf8.allSatisfy(Self.isOfName) else {
+                    throw fault("A generated key is '+', or '+' with a name such as '+likes'.")
+                }
                 segments.append(.generated(name: name))
             } else if captures[part] == nil, part.hasPrefix("$") ? !Self.isWildcard(part) : part.contains(where: Self.hasMeaning) {
                 // Otherwise it would be read as a new wildcard or as a literal key.

@@ -203,7 +203,9 @@ extension RulesFileReader {
                 let flags = parts.compactMap { part in
                     if part.name.value == "creates", case .bool(let flag) = part.value.value { flag } else { nil }
                 }
-                guard let text = texts.first, texts.count == 1, flags.count <= 1, texts.count + flags.count == parts.count else { fallthrough }
+                guard let text = texts.first, texts.count == 1, flags.count <= 1, texts.count + flags.count == parts.count else {
+                    fallthrough
+                }
                 counter = SourceCounter(name: name, text: text, creates: flags.first ?? false)
             default:
                 addError(member.value.offset, message)

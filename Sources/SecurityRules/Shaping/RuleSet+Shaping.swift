@@ -27,8 +27,8 @@ extension RuleSet {
 
     /// Drops the values sent to places with a `.drop`, then writes each `.default` that is absent and whose parent was written.
     ///
-    /// A parent counts as written if a location is at or above it, is one of its children, or has created it. For a kept default any location
-    /// below the parent counts, and what is sent to the default's own place is dropped. Costs the size of the data
+    /// A parent counts as written if a location is at or above it, is one of its children, or has created it. For a kept default any
+    /// location below the parent counts, and what is sent to the default's own place is dropped. Costs the size of the data
     /// written at places with such rules.
     /// - Parameters:
     ///   - locations: the places that the commit writes; none contains another.
@@ -111,7 +111,8 @@ struct WriteShaper {
             if isKept(place) { return true }
             guard program.details[Int(place)].drop >= 0 else { continue }
             // Removals are not dropped.
-            if shaped.tree.node(at: location).exists, drops(place, Path(location.keys.prefix(level + 1)), writtenDepth: location.depth) { return true }
+            let here = Path(location.keys.prefix(level + 1))
+            if shaped.tree.node(at: location).exists, drops(place, here, writtenDepth: location.depth) { return true }
         }
         return false
     }
