@@ -25,17 +25,20 @@ public struct DatabaseSettings: Sendable {
 public enum DatabaseAccounts: Sendable {
     /// The hub's, which are those of the default database.
     case shared
-    /// Its own, with the settings of the hub's accounts if it has none.
+    /// Its own. Without settings it has those of the hub's accounts, except for whom these trust: see `settings(of:hub:)`.
     case own(AccountSettings?)
 
-    /// The settings of a database's own accounts; nil if it has none.
+    /// Whether it has accounts of its own.
+    public var isOwn: Bool { if case .own = self { true } else { false } }
+
+    /// The settings of a database's own accounts; nil if it has none. The issuers, keys and identity providers that the hub's accounts trust
+    /// are not inherited: a token for one product would open the databases of all.
     /// - Parameter hub: the settings of the hub's accounts; nil without accounts.
     func settings(of database: String, hub: AccountSettings?) -> AccountSettings? {
-        guard case .own(let own) = self, var settings = own ?? hub, hub != nil else { return nil }
+        guard case .own(let own) = self, let hub else { return nil }
+        var settings = own ?? hub
+        if own == nil { (settings.externalIssuers, settings.customTokenIssuers, settings.identityProviders) = ([], [], []) }
         settings.project = database
         return settings
     }
-
-    /// Its name in the configuration and in the list of databases.
-    var name: String { if case .shared = self { "shared" } else { "own" } }
 }
