@@ -23,6 +23,9 @@ public protocol JournalStorage: Sendable {
     /// Whether a namespace has present or past content. Blocks.
     func holds(_ namespace: String) -> Bool
 
+    /// The names of all namespaces with present or past content, in no order. Blocks.
+    func namespaces() -> [String]
+
     /// Removes a namespace with its content and settings, open or not, and stores a setting of the whole store: both or neither, whenever
     /// the process is killed. An open journal of the namespace refuses later batches; if the removal fails, it continues.
     /// The namespace may be opened again later, empty.
@@ -45,6 +48,7 @@ extension JournalStorage {
     public func announceAddress(_ address: String) {}
     public var accountLog: (any SharedLog)? { nil }
     public func holds(_ namespace: String) -> Bool { false }
+    public func namespaces() -> [String] { [] }
 
     /// For storages that cannot remove namespaces, such as a cluster's.
     public func remove(

@@ -66,9 +66,25 @@ public final class AccountStore {
         return names.filter { $0 == fileName || $0.hasPrefix("accounts-") && $0.hasSuffix(".sqlite") }.sorted()
     }
 
-    /// Deletes the file of a database's accounts. No service may have it open.
-    public static func remove(from folder: String, of database: String) {
-        for suffix in ["", "-wal", "-shm", "-journal"] { unlink(folder + "/" + fileName(of: database) + suffix) }
+    /// Whether a folder has the accounts of a database, or a part of their files.
+    public static func exists(in folder: String, of database: String) -> Bool {
+        paths(in: folder, of: database).contains { access($0, F_OK) == 0 }
+    }
+
+    /// Deletes the accounts of a database. Blocks until that survives a power cut. No service may have them open.
+    /// - Throws: `.cannotOpen` naming the file; some of the files may be gone then.
+    public static func remove(from folder: String, of database: String) throws(AccountStoreFault) {
+        for path in paths(in: folder, of: database) where unlink(path) != 0 && errno != ENOENT {
+            throw .cannotOpen(path: path, String(cString: strerror(errno)))
+        }
+        let descriptor = Glibc.open(folder, O_RDONLY | O_DIRECTORY)
+        guard descriptor >= 0 else { throw .cannotOpen(path: folder, String(cString: strerror(errno))) }
+        defer { Glibc.close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw .cannotOpen(path: folder, String(cString: strerror(errno))) }
+    }
+
+    private static func paths(in folder: String, of database: String) -> [String] {
+        ["", "-wal", "-shm", "-journal"].map { folder + "/" + fileName(of: database) + $0 }
     }
 
     /// Runs several statements atomically.

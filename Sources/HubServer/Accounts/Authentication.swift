@@ -25,6 +25,8 @@ final class Authentication: Sendable {
     private struct Databases {
         var secrets: [String: Secrets] = [:]
         var projects: [String: Project] = [:]
+        /// Databases whose own accounts could not be opened: requests for them do not get the hub's.
+        var unopened: Set<String> = []
     }
 
     /// - Parameter origin: the hub's origin, for links in mails.
@@ -44,7 +46,8 @@ final class Authentication: Sendable {
             hubProject = try Self.project(
                 settings.accounts, verifier: settings.tokens, of: nil, settings, storage, origin: origin, scheduler, logger
             ) { [isDev = settings.isDev] credential in
-                secrets.admit(credential) || defaultSecrets.admit(credential) || isDev && credential == "owner"
+                // Not by the secrets of the default database: other databases may share these accounts.
+                secrets.admit(credential) || isDev && credential == "owner"
             }
         } catch { throw .cannotOpen("\(error)") }
         databases.withLock { $0.secrets[settings.namespace] = defaultSecrets }
@@ -79,25 +82,33 @@ final class Authentication: Sendable {
         guard self.secrets(of: database) == nil else { return }
         let secrets = try Secrets(storage.settingStore, of: database)
         if let given = accounts.settings(of: database, hub: settings.accounts) {
+            databases.withLock { _ = $0.unopened.insert(database) }
             let project = try Self.project(
                 given, verifier: nil, of: database, settings, storage, origin: origin, scheduler, logger
             ) { [hub = self.secrets, isDev = settings.isDev] credential in
                 hub.admit(credential) || secrets.admit(credential) || isDev && credential == "owner"
             }
-            databases.withLock { $0.projects[database] = project }
+            databases.withLock { databases in
+                databases.projects[database] = project
+                databases.unopened.remove(database)
+            }
         }
         databases.withLock { $0.secrets[database] = secrets }
     }
 
     /// Closes what a removed database had of its own, and deletes its accounts.
-    func remove(_ database: String, _ done: @escaping @Sendable () -> Void) {
+    /// - Parameter done: called once, on an arbitrary queue, when that is on disk or with the reason why not.
+    func remove(_ database: String, _ done: @escaping @Sendable (AccountStoreFault?) -> Void) {
         let project = databases.withLock { databases in
             databases.secrets[database] = nil
+            databases.unopened.remove(database)
             return databases.projects.removeValue(forKey: database)
         }
         let delete: @Sendable () -> Void = { [folder = settings.dataFolder] in
-            if let folder { AccountStore.remove(from: folder, of: database) }
-            done()
+            do throws(AccountStoreFault) {
+                if let folder { try AccountStore.remove(from: folder, of: database) }
+                done(nil)
+            } catch { done(error) }
         }
         if let accounts = project?.accounts { accounts.end(logger, delete) } else { delete() }
     }
@@ -105,8 +116,10 @@ final class Authentication: Sendable {
     /// The secrets of a database that is open. From any thread.
     func secrets(of database: String) -> Secrets? { databases.withLock { $0.secrets[database] } }
 
-    /// The project whose accounts a database has. From any thread.
-    func project(of database: String) -> Project { databases.withLock { $0.projects[database] } ?? hubProject }
+    /// The project whose accounts a database has; nil for a database that is not open. From any thread.
+    func project(of database: String) -> Project? {
+        databases.withLock { $0.projects[database] ?? ($0.secrets[database] == nil ? nil : hubProject) }
+    }
 
     /// All projects, the hub's first. From any thread.
     var projects: [Project] {
@@ -114,14 +127,18 @@ final class Authentication: Sendable {
     }
 
     /// The project that an account request names: by its path (`projects/{p}`), else by `ns`, its API key or the first label of its host,
-    /// in this order. A name that is no database with accounts of its own means the hub's.
-    func project(for target: HTTPTarget, host: String?) -> Project {
+    /// in this order. A name that is no database with accounts of its own means the hub's. Nil if its accounts could not be opened.
+    func project(for target: HTTPTarget, host: String?) -> Project? {
         databases.withLock { databases -> Project? in
-            if let named = AccountService.project(in: target) { return databases.projects[named] }
-            if let named = target.value("ns"), !named.isEmpty { return databases.projects[named] }
-            if let key = target.value("key"), let project = databases.projects[key] { return project }
-            return host.flatMap(Namespace.label(of:)).flatMap { databases.projects[$0] }
-        } ?? hubProject
+            func isOwn(_ name: String) -> Bool { databases.projects[name] != nil || databases.unopened.contains(name) }
+            let named: String? =
+                if let project = AccountService.project(in: target) { project }
+                else if let ns = target.value("ns"), !ns.isEmpty { ns }
+                else if let key = target.value("key"), isOwn(key) { key }
+                else { host.flatMap(Namespace.label(of:)) }
+            guard let named, isOwn(named) else { return hubProject }
+            return databases.projects[named]
+        }
     }
 
     /// Whether a credential is that of an administrator of the hub, or of this database. From any thread.

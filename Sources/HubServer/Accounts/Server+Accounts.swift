@@ -35,7 +35,10 @@ extension Server {
     }
 
     func account(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
-        let project = authentication.project(for: request.target, host: request.host)
+        guard let project = authentication.project(for: request.target, host: request.host) else {
+            return .response(plain(
+                .serviceUnavailable, "The accounts of this database cannot be opened: the hub's log has the reason.\n", "text/plain", request))
+        }
         guard let accounts = project.accounts else { return .response(nothingHere(request)) }
         // Action pages are opened from mails and post to themselves without an `Origin`; the code in the link authorises them. The key
         // sets are public.
@@ -78,8 +81,7 @@ extension Server {
 
     /// Registers a sign-in before its credential is verified; nil when the credential can name no account. On the lane's loop.
     func beginSignIn(_ credential: String?, to database: Database, _ lane: LoopSessions) -> SignIn? {
-        let project = authentication.project(of: database.name)
-        guard project.accounts != nil, let credential else { return nil }
+        guard let project = authentication.project(of: database.name), project.accounts != nil, let credential else { return nil }
         return lane.signIns.begin(credential, of: project.database)
     }
 }

@@ -12,13 +12,14 @@ import SecurityRules
 /// Databases that administrators create and remove while the hub runs. Callers authorise the administrator of the hub first.
 ///
 /// ```
-/// create   settings of an earlier one cleared, rules stored ─► in the catalog, durable ─► opened ─► answer
+/// create   rules stored ─► in the catalog, durable ─► opened ─► answer
+///              └─ refused by the disk, or not opened: everything is taken back
 /// remove   content, settings and catalog entry gone in one transaction ─► clients notified and closed ─► accounts gone ─► answer
 ///              └─ refused by the disk: the database continues
 /// ```
 extension Server {
     /// Queue for the work of creating and removing that blocks.
-    private static let changes = DispatchQueue(label: "vigla.databases")
+    static let changes = DispatchQueue(label: "vigla.databases")
 
     /// Creates an empty database.
     /// - Parameters:
@@ -28,26 +29,27 @@ extension Server {
     func createDatabase(_ name: String, isShared: Bool, rules: RuleSet?, _ done: @escaping @Sendable (DatabaseFault?) -> Void) {
         guard Namespace.isValid(name) else { return done(.name) }
         if storage.cluster != nil { return done(.cluster) }
-        if catalog.names.contains(name) || hub.database(name) != nil { return done(.exists(name)) }
-        if catalog.isFull { return done(.tooMany) }
+        if !isShared, name == accounts?.settings.project, name != settings.namespace { return done(.project(name)) }
         guard catalog.begin(name) else { return done(.busy) }
         let end: @Sendable (DatabaseFault?) -> Void = { [catalog] fault in
             catalog.end()
             done(fault)
         }
+        if catalog.names.contains(name) || hub.database(name) != nil { return end(.exists(name)) }
+        if catalog.isFull { return end(.tooMany) }
         Self.changes.async { [self] in
-            if storage.holds(name) { return end(.held(name)) }
+            do throws(JournalError) {
+                if try holds(name) { return end(.held(name)) }
+            } catch { return end(.notStored("\(error)")) }
             let stored = rules.map { StoredRules(source: $0.text, after: "").bytes }
-            let first: [(String, [UInt8]?)] = [(StoredRules.setting, stored), (FormerRules.setting, nil), (Secrets.setting, nil)]
-            put(first[...], of: name) { [self] error in
-                if let error { return end(.notStored("\(error)")) }
+            storage.settingStore.put(stored, setting: StoredRules.setting, of: name) { [self] result in
+                if case .failure(let error) = result { return end(.notStored("\(error)")) }
                 let entry = DatabaseCatalog.Created(name: name, isShared: isShared, madeAt: scheduler.wallMs)
                 catalog.add(entry) { [self] error in
-                    if let error { return end(.notStored("\(error)")) }
+                    if let error { return takeBack(name) { end(.notStored("\(error)")) } }
                     hub.open(name) { [self] database in
-                        guard database != nil else { return end(.notOpened) }
-                        let project = authentication.project(of: name)
-                        if project.database == name { applyAccountChanges(of: project) }
+                        guard database != nil else { return takeBack(name) { end(.notOpened) } }
+                        if let project = authentication.project(of: name), project.database == name { applyAccountChanges(of: project) }
                         logger.notice("database created", metadata: ["namespace": "\(name)", "accounts": isShared ? "shared" : "own"])
                         end(nil)
                     }
@@ -56,14 +58,26 @@ extension Server {
         }
     }
 
-    /// Stores settings of a database, one after the other.
-    private func put(
-        _ values: ArraySlice<(String, [UInt8]?)>, of name: String, _ done: @escaping @Sendable (JournalError?) -> Void
-    ) {
-        guard let (setting, value) = values.first else { return done(nil) }
-        storage.settingStore.put(value, setting: setting, of: name) { [self] result in
-            if case .failure(let error) = result { return done(error) }
-            put(values.dropFirst(), of: name, done)
+    /// Whether the folder has anything of a database: content, rules, secrets or accounts. Blocks.
+    private func holds(_ name: String) throws(JournalError) -> Bool {
+        if storage.holds(name) { return true }
+        if let folder = settings.dataFolder, AccountStore.exists(in: folder, of: name) { return true }
+        return try !storage.settingStore.settings(of: name).isEmpty
+    }
+
+    /// Removes what a creation that failed has left.
+    private func takeBack(_ name: String, _ done: @escaping @Sendable () -> Void) {
+        storage.remove(name, noting: catalog.setting(without: name)) { [self] result in
+            if case .failure(let error) = result {
+                logger.error("a database that was not created is left", metadata: ["namespace": "\(name)", "reason": "\(error)"])
+                return done()
+            }
+            catalog.removeEntry(name)
+            authentication.remove(name) { [self] fault in
+                guard let fault else { return catalog.forget(name) { _ in done() } }
+                logger.error("accounts could not be deleted", metadata: ["namespace": "\(name)", "reason": "\(fault)"])
+                done()
+            }
         }
     }
 
@@ -71,6 +85,7 @@ extension Server {
     /// - Parameter done: called once, on an arbitrary queue, when everything is gone. After a kill before that the database is there as it
     ///   was, or gone.
     func removeDatabase(_ name: String, _ done: @escaping @Sendable (DatabaseFault?) -> Void) {
+        guard Namespace.isValid(name) else { return done(.unknown(name)) }
         if storage.cluster != nil { return done(.cluster) }
         if catalog.isConfigured(name) { return done(.configured(name)) }
         guard catalog.begin(name) else { return done(.busy) }
@@ -79,7 +94,10 @@ extension Server {
             done(fault)
         }
         Self.changes.async { [self] in
-            guard catalog.names.contains(name) || hub.database(name) != nil || storage.holds(name) else { return end(.unknown(name)) }
+            do throws(JournalError) {
+                let isOpen = catalog.names.contains(name) || hub.database(name) != nil
+                if !isOpen, try !holds(name) { return end(.unknown(name)) }
+            } catch { return end(.notStored("\(error)")) }
             // No deploy may come between: its rules would be those of the next database of this name.
             rulesInForce.removing(name) { [self] finished in
                 storage.remove(name, noting: catalog.setting(without: name)) { [self] result in
@@ -93,9 +111,13 @@ extension Server {
                         close(database) { [self] in
                             records.recentRefusals.forget(name)
                             smallSettings.forget(name)
-                            authentication.remove(name) { [self] in
+                            authentication.remove(name) { [self] fault in
+                                if let fault {
+                                    logger.error("accounts could not be deleted", metadata: ["namespace": "\(name)", "reason": "\(fault)"])
+                                    return end(.accountsLeft("\(fault)"))
+                                }
                                 logger.notice("database removed", metadata: ["namespace": "\(name)"])
-                                catalog.forget(name) { end(nil) }
+                                catalog.forget(name) { _ in end(nil) }
                             }
                         }
                     }
@@ -123,10 +145,11 @@ extension Server {
         return .array((names + others).map { name -> JSONValue in
             var members: [JSONValue.Member] = [.init("name", .string(name))]
             if name == settings.namespace { members.append(.init("default", true)) }
-            let isOwn = name == settings.namespace || authentication.project(of: name).database == name
+            let isOwn = name == settings.namespace || catalog.accounts(of: name).isOwn
             if accounts != nil { members.append(.init("accounts", .string(isOwn ? "own" : "shared"))) }
             if let madeAt = catalog.madeAt(name) { members.append(.init("madeAt", .int(madeAt))) }
             if catalog.isConfigured(name) { members.append(.init("configured", true)) }
+            if hub.database(name) == nil { members.append(.init("open", false)) }
             return .object(members)
         })
     }
@@ -135,16 +158,16 @@ extension Server {
 /// Why a database was not created or removed.
 enum DatabaseFault: Error, CustomStringConvertible {
     case name, busy, cluster, tooMany, notOpened
-    case exists(String), held(String), unknown(String), configured(String)
-    case notStored(String)
+    case exists(String), held(String), unknown(String), configured(String), project(String)
+    case notStored(String), accountsLeft(String)
 
     var status: HTTPResponse.Status {
         switch self {
         case .name, .tooMany: .badRequest
         case .unknown: .notFound
-        case .exists, .held, .configured: .conflict
+        case .exists, .held, .configured, .project: .conflict
         case .cluster: .notImplemented
-        case .busy, .notStored, .notOpened: .serviceUnavailable
+        case .busy, .notStored, .notOpened, .accountsLeft: .serviceUnavailable
         }
     }
 
@@ -154,14 +177,20 @@ enum DatabaseFault: Error, CustomStringConvertible {
         case .busy: "Another database is being created or removed. Try again later."
         case .cluster: "In a cluster databases are not created or removed while it runs: name the same ones at the start of each hub."
         case .tooMany: "This hub has \(DatabaseCatalog.most) created databases, the most that it may have."
-        case .notOpened: "The database is created, but could not be opened. The hub's log has the reason."
+        case .notOpened: "The database could not be opened, so it was not created. The hub's log has the reason."
         case .exists(let name): "The database \(name) exists already."
         case .held(let name):
-            "The data folder holds a database \(name) that this hub does not serve. Remove it first, or serve it with --namespace \(name)."
+            "The data folder holds data, rules, secrets or accounts of a database \(name) that this hub does not serve. Remove it first, or "
+                + "serve it with --namespace \(name)."
+        case .project(let name):
+            "\(name) is the hub's project (--project): a database of this name would get requests for the hub's accounts. Choose another "
+                + "name, or let it share the hub's accounts."
         case .unknown(let name): "There is no database \(name)."
         case .configured(let name):
             "The database \(name) is named by the hub's configuration. Take it out there, restart the hub, then remove it."
         case .notStored(let reason): "Nothing was changed, because it could not be stored: \(reason)"
+        case .accountsLeft(let reason):
+            "The data is removed, but the accounts could not be deleted. Remove the database again, or restart the hub: \(reason)"
         }
     }
 }

@@ -163,6 +163,10 @@ extension Server {
     func unknownNamespace(_ request: HTTPInboundRequest) -> [UInt8] {
         let name = Namespace.name(of: request, default: settings.namespace).prefix(64)
         let source = request.target.value("ns")?.isEmpty == false ? "ns=" : "the host's name"
+        if catalog.names.contains(String(name)) {
+            let text = "{\"error\":\"The database \(name) is not open. The hub's log has the reason.\"}\n"
+            return plain(.serviceUnavailable, text, "application/json; charset=utf-8", request)
+        }
         var writer = JSONWriter()
         writer.raw("{\"error\":")
         // The names of other databases are not for everyone.

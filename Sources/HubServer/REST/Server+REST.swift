@@ -26,7 +26,7 @@ extension Server {
         { target, fields in
             guard let accounts, isAccounts(target) else { return isData(target) ? limits.bodyBytes : limits.smallBodyBytes }
             guard isImport(target), let credential = bearer(fields),
-                authentication.project(for: target, host: nil).isAdministrator(credential)
+                authentication.project(for: target, host: nil)?.isAdministrator(credential) == true
             else { return accounts.bodyBytes }
             return accounts.administratorBodyBytes
         }
@@ -61,6 +61,9 @@ extension Server {
             identify(asked.credential, to: database.name, override: asked.override, lane, of: address) { [self] result in
                 switch lane.signIns.settle(signIn, result) {
                 case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: asked.isHead)
+                case .success where !serves(database):
+                    if let signIn { lane.signIns.end(signIn) }
+                    answer.refuse(.databaseIsRemoved, isHead: asked.isHead)
                 case .success(let identity) where asked.isStream:
                     answer.sentBytes = byteCounter(of: identity)
                     let stream = EventStream(
@@ -137,6 +140,9 @@ struct LoopBound<Value>: @unchecked Sendable {
 }
 
 extension RESTRefusal {
+    /// The database of the request was removed meanwhile.
+    static let databaseIsRemoved = RESTRefusal(.notFound, "The database was removed.")
+
     /// The memory budget refuses the request: 503.
     init(_ refusal: MemoryShare.Refusal) {
         let text = switch refusal {

@@ -1,4 +1,5 @@
 import Accounts
+import Dispatch
 import HubEngine
 import Journal
 import JSONTree
@@ -12,7 +13,8 @@ import Synchronization
 ///
 ///     {"default":"watchme","databases":[{"name":"planner","accounts":"own","madeAt":1790000000000}],"removed":["fitness"]}
 ///
-/// `default` is the database whose accounts are the hub's. `removed` are databases whose content is gone and whose accounts may still exist.
+/// `default` is the database whose accounts are the hub's. `removed` are databases whose content is gone and whose accounts may still exist:
+/// the next start deletes these before it opens anything.
 final class DatabaseCatalog: Sendable {
     /// A database that an administrator has created.
     struct Created: Sendable {
@@ -28,8 +30,10 @@ final class DatabaseCatalog: Sendable {
     private struct State {
         var created: [Created] = []
         var removed: Set<String> = []
-        /// The database that is being created or removed. No request opens it meanwhile.
-        var changing: String?
+        /// The database whose accounts are the hub's; nil while that is not known.
+        var owner: String?
+        /// The database that is being created or removed. No request opens it before it is stored.
+        var changing: (name: String, isStored: Bool)?
     }
 
     /// Settings of databases that are kept in memory only.
@@ -41,9 +45,10 @@ final class DatabaseCatalog: Sendable {
     private static let setting = "databases"
 
     /// Reads the created databases, and deletes what is left of removed ones. Blocks.
-    /// - Throws: if the hub's accounts belong to another database than the default one.
-    init(_ settings: ServerSettings, _ store: any SettingStore) throws(ServerError) {
-        (self.settings, self.store) = (settings, store)
+    /// - Throws: if the hub's accounts belong to another database than the default one, if a database has the name of the hub's project, or
+    ///   if what is left of a removed database cannot be deleted.
+    init(_ settings: ServerSettings, _ storage: any JournalStorage) throws(ServerError) {
+        (self.settings, store) = (settings, storage.settingStore)
         let stored: JSONValue
         do throws(JournalError) {
             stored = try store.settings(of: nil)[Self.setting].flatMap { try? JSONValue($0) } ?? .null
@@ -53,19 +58,51 @@ final class DatabaseCatalog: Sendable {
             guard let name = entry["name"]?.string, case .int(let madeAt)? = entry["madeAt"] else { continue }
             state.created.append(Created(name: name, isShared: entry["accounts"]?.string == "shared", madeAt: madeAt))
         }
-        let configured = settings.databases.map(\.name)
+        // The configuration may have named it again since: the users of the removed one must not return.
         let removed = (stored["removed"]?.elements ?? []).compactMap(\.string)
-        for name in removed where !configured.contains(name) {
-            if let folder = settings.dataFolder { AccountStore.remove(from: folder, of: name) }
+        for name in removed {
+            do throws(AccountStoreFault) {
+                if let folder = settings.dataFolder { try AccountStore.remove(from: folder, of: name) }
+            } catch { throw .cannotOpen("The accounts of \(name), which was removed, cannot be deleted. \(error)") }
         }
         let owner = stored["default"]?.string
-        if let owner, owner != settings.namespace, settings.accounts != nil, Set(configured + state.created.map(\.name)).count > 1 {
-            throw .cannotOpen(
-                "The accounts in \(AccountStore.fileName) are those of the database \(owner), and \(settings.namespace) would get them. Name "
-                    + "\(owner) first: --namespace \(owner) --namespace …")
-        }
+        state.owner = try Self.owner(owner, settings, storage, hasCreated: !state.created.isEmpty)
+        let hasChanged = state.owner != owner
         self.state = Mutex(state)
-        if !store.isShared, owner != settings.namespace || !removed.isEmpty { write { _ in } }
+        if let project = settings.accounts?.project, project != settings.namespace, names.contains(project), accounts(of: project).isOwn {
+            throw .cannotOpen(
+                "The database \(project) has the name of the hub's project (--project), and would get requests for the hub's accounts. "
+                    + "Choose another project, or remove the database.")
+        }
+        if store.isShared { return }
+        if !removed.isEmpty || hasChanged && owner != nil {
+            if let error = writeNow() { throw .cannotOpen("\(error)") }
+        } else if hasChanged {
+            // The first start with accounts. A disk that refuses is no reason not to serve: the next start tries again.
+            write { _ in }
+        }
+    }
+
+    /// The database whose accounts are the hub's from now on.
+    /// - Parameter stored: the one until now; nil if none was recorded.
+    /// - Throws: if the accounts belong to another database, and the folder is not as good as new.
+    private static func owner(
+        _ stored: String?, _ settings: ServerSettings, _ storage: any JournalStorage, hasCreated: Bool
+    ) throws(ServerError) -> String? {
+        let name = settings.namespace
+        // The databases of a cluster share its accounts, and on a development hub everyone is an administrator.
+        if stored == name || settings.accounts == nil || settings.isDev || storage.settingStore.isShared { return stored }
+        let others = storage.namespaces().filter { $0 != name }
+        guard let stored else {
+            // A folder from before the record: only one that holds this database, or none, is certainly this one's.
+            return others.isEmpty || storage.holds(name) ? name : nil
+        }
+        let files = settings.dataFolder.map(AccountStore.fileNames) ?? []
+        let isAsNew = others.isEmpty && !hasCreated && settings.databases.count == 1 && files.allSatisfy { $0 == AccountStore.fileName }
+        if isAsNew { return name }
+        throw .cannotOpen(
+            "The accounts in \(AccountStore.fileName) are those of the database \(stored), and \(name) would get them. Name "
+                + "\(stored) first (--namespace \(stored) --namespace …), or choose another folder with --data.")
     }
 
     // MARK: Reading, from any thread
@@ -81,9 +118,14 @@ final class DatabaseCatalog: Sendable {
     /// Whether a database exists, or is created by its first request.
     func mayOpen(_ name: String) -> Bool {
         if isConfigured(name) { return true }
-        let (isCreated, isChanging) = state.withLock { state in (state.created.contains { $0.name == name }, state.changing == name) }
-        return isCreated || settings.isDev && !isChanging && Namespace.isValid(name)
+        return state.withLock { state in
+            if let changing = state.changing, changing.name == name { return changing.isStored }
+            return state.created.contains { $0.name == name } || settings.isDev && Namespace.isValid(name)
+        }
     }
+
+    /// Whether a database is being created or removed.
+    func isChanging(_ name: String) -> Bool { state.withLock { $0.changing?.name == name } }
 
     /// When a created database was created, ms since the epoch; nil for others.
     func madeAt(_ name: String) -> Int64? { state.withLock { $0.created.first { $0.name == name }?.madeAt } }
@@ -108,7 +150,7 @@ final class DatabaseCatalog: Sendable {
     func begin(_ name: String) -> Bool {
         state.withLock { state in
             guard state.changing == nil else { return false }
-            state.changing = name
+            state.changing = (name, isStored: false)
             return true
         }
     }
@@ -126,7 +168,9 @@ final class DatabaseCatalog: Sendable {
             state.removed.remove(database.name)
         }
         write { [self] error in
-            if error != nil { state.withLock { $0.created.removeAll { $0.name == database.name } } }
+            state.withLock { state in
+                if error == nil { state.changing?.isStored = true } else { state.created.removeAll { $0.name == database.name } }
+            }
             done(error)
         }
     }
@@ -150,10 +194,25 @@ final class DatabaseCatalog: Sendable {
         }
     }
 
-    /// Everything of a database is gone. If that cannot be stored, the next start finds nothing left of it.
-    func forget(_ name: String, _ done: @escaping @Sendable () -> Void) {
+    /// Everything of a database is gone. If that cannot be stored, it stays in the list, which the next change or start stores.
+    func forget(_ name: String, _ done: @escaping @Sendable (JournalError?) -> Void) {
         state.withLock { _ = $0.removed.remove(name) }
-        write { _ in done() }
+        write { [self] error in
+            if error != nil { state.withLock { _ = $0.removed.insert(name) } }
+            done(error)
+        }
+    }
+
+    /// Stores the list and waits for that. Only before the hub serves.
+    private func writeNow() -> JournalError? {
+        let done = DispatchSemaphore(value: 0)
+        let failure = Mutex<JournalError?>(nil)
+        write { error in
+            failure.withLock { $0 = error }
+            done.signal()
+        }
+        done.wait()
+        return failure.withLock { $0 }
     }
 
     private func write(_ done: @escaping @Sendable (JournalError?) -> Void) {
@@ -169,10 +228,10 @@ final class DatabaseCatalog: Sendable {
                 "madeAt": .int(database.madeAt),
             ]
         }
-        let value: JSONValue = [
-            "default": .string(settings.namespace), "databases": .array(databases),
-            "removed": .array(state.removed.sorted().map(JSONValue.string)),
-        ]
-        return value.bytes
+        var members: [JSONValue.Member] = []
+        if let owner = state.owner { members.append(.init("default", .string(owner))) }
+        members.append(.init("databases", .array(databases)))
+        members.append(.init("removed", .array(state.removed.sorted().map(JSONValue.string))))
+        return JSONValue.object(members).bytes
     }
 }

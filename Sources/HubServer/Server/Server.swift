@@ -74,13 +74,18 @@ public final class Server: Sendable {
         rulesInForce = RulesInForce(
             of: settings.databases, others: settings.isDev ? settings.databases[0] : nil, settings: storage.settingStore,
             isDurable: storage.isDurable, former: settings.limits.formerRules, scheduler: scheduler, logger: logger)
-        catalog = try DatabaseCatalog(settings, storage.settingStore)
+        catalog = try DatabaseCatalog(settings, storage)
         let opener = NamespaceOpener(
             settings, storage, rulesInForce, catalog, authentication, records, memory.budget, network.lanes, scheduler, logger)
         hub = Hub { opener.open($0) }
         rulesInForce.followOthers(in: hub)
-        // All databases are recovered before the port answers, so that a broken store shows at start.
-        for name in catalog.names where hub.openNow(name) == nil { throw .cannotOpen(opener.fault ?? "database \(name)") }
+        // All databases are recovered before the port answers, so that a broken store shows at start. One that an administrator has created
+        // does not keep the others closed: its requests get 503.
+        for name in catalog.names where hub.openNow(name) == nil {
+            let reason = opener.fault ?? "database \(name)"
+            if catalog.isConfigured(name) { throw .cannotOpen(reason) }
+            logger.error("a created database is not served", metadata: ["namespace": "\(name)", "reason": "\(reason)"])
+        }
         for project in authentication.projects { applyAccountChanges(of: project) }
         prepare(self)
         warnOfExpiry()
@@ -89,6 +94,9 @@ public final class Server: Sendable {
 
     /// The databases of the configuration and those that were created at run time, the default first. From any thread.
     public var databaseNames: [String] { catalog.names }
+
+    /// Whether a database is open; false once it is removed. From any thread.
+    func serves(_ database: Database) -> Bool { hub.database(database.name) === database }
 
     /// Stops the server within a bounded time, then calls back. Acknowledged writes are stored.
     ///

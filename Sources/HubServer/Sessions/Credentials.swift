@@ -9,6 +9,8 @@ import Tokens
 struct Credentials {
     let isDev: Bool
     let tokens: TokenChecks?
+    /// Whether the client's database was removed.
+    let isRemoved: Bool
     /// Whether a credential is an administrator's secret.
     let isSecret: (String) -> Bool
     /// See `ServerLimits.tokenLeewaySeconds`.
@@ -21,11 +23,14 @@ struct Credentials {
         isSecret = { authentication.admits($0, to: database) }
         scheduler = server.scheduler
         isDev = settings.isDev
-        tokens = (database.map(authentication.project(of:)) ?? authentication.hubProject).tokenChecks
+        let project: Project? = if let database { authentication.project(of: database) } else { authentication.hubProject }
+        tokens = project?.tokenChecks
+        isRemoved = project == nil
         leewaySeconds = settings.limits.tokenLeewaySeconds
     }
 
     static let badToken = Failure(.invalidToken, "Could not parse auth token.")
+    static let removedDatabase = Failure(.unavailable, "The database was removed.")
     static let expiredToken = Failure(.expiredToken, "Auth token is expired.")
 
     /// - Parameters:
@@ -39,6 +44,7 @@ struct Credentials {
     ) {
         // Checked before parsing: an anonymous client can send as much as a message holds.
         guard credential.utf8.count <= TokenParts.maxBytes else { return done(.failure(Self.badToken)) }
+        if isRemoved { return done(.failure(Self.removedDatabase)) }
         if credential == "owner" {
             return done(isDev ? .success(Identity.admin.acting(as: override)) : .failure(Self.badToken))
         }

@@ -55,6 +55,8 @@ class Session: Client, SocketListener, LoopMember, @unchecked Sendable {
         super.init(lane: lane, dialect: dialect, identity: identity)
         server.sessions.add(dialect, 1)
         home.add(self)
+        // Its request may have waited for a credential while the database was removed: `closeSessions` has run before.
+        if !server.serves(database) { home.loop.execute { [weak self] in self?.databaseIsRemoved() } }
     }
 
     /// A complete text message; the bytes are valid during the call.
@@ -202,7 +204,8 @@ class Session: Client, SocketListener, LoopMember, @unchecked Sendable {
     }
 
     /// Its database was removed: notifies the client and closes the connection. An SDK does not connect again then.
-    final func databaseIsRemoved() {
+    func databaseIsRemoved() {
+        if isGone.load(ordering: .relaxed) { return }
         let text = "The database was removed."
         let notice = HubFormat().ended(text, dialect: dialect)
         if !notice.isEmpty { carrier.send(notice) }

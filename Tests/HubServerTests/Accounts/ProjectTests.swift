@@ -168,22 +168,4 @@ import Tokens
         _ = try signUp(server, "key=next")
         server.stop()
     }
-
-    /// The default database has the hub's accounts: another one in its place would get users of a stranger.
-    @Test func otherDefaultDatabase_doesNotGetItsAccounts() throws {
-        let folder = try TemporaryFolder()
-        let server = try server(folder.path)
-        server.stop()
-        func start(_ names: String...) throws {
-            let next = try DatabaseTests.server(folder.path) {
-                $0.accounts = AccountSettings()
-                $0.databases = names.map { DatabaseSettings($0) }
-            }
-            next.stop()
-        }
-        #expect(throws: ServerError.self) { try start("a", "main") }
-        try start("main", "a")
-        // A hub of one database may be renamed.
-        try start("other")
-    }
 }
