@@ -34,6 +34,8 @@ final class EventStream: Session, @unchecked Sendable {
     private var hasBegun = false
     /// Revoked before the stream began; it then ends right after its beginning.
     private var isRevokedEarly = false
+    /// Its database was removed before the stream began: the request has its response.
+    private var isRefused = false
 
     func begin() {
         // A query that loads everything is the place itself.
@@ -44,6 +46,7 @@ final class EventStream: Session, @unchecked Sendable {
     }
 
     override func replied(_ reply: Reply) {
+        if isRefused { return }
         switch reply {
         case .observing:
             // The connection may have closed in the meantime.
@@ -61,8 +64,17 @@ final class EventStream: Session, @unchecked Sendable {
         if hasBegun { super.revoke() } else { isRevokedEarly = true }
     }
 
+    override func databaseIsRemoved() {
+        if hasBegun { return super.databaseIsRemoved() }
+        if isRefused { return }
+        isRefused = true
+        answer.refuse(.databaseIsRemoved, isHead: false)
+        ended()
+    }
+
     override func dismissed() {
         if hasBegun { return carrier.dismiss() }
+        if isRefused { return }
         answer.refuse(RESTRefusal(.serviceUnavailable, "Try again later."), isHead: false)
         ended()
     }
@@ -98,11 +110,14 @@ final class EventStreamCarrier: Carrier, LoopMember, @unchecked Sendable {
         connection.send(head)
     }
 
+    /// Without effect before the stream has begun: events need its head.
     func send(_ frames: [UInt8]) {
+        guard listener != nil else { return }
         connection.send(isChunked ? frames : EventStreamEvent.unwrapped(frames))
     }
 
     func send(_ staged: StagedFrame, _ frames: [UInt8]) {
+        guard listener != nil else { return }
         connection.send(isChunked ? staged : lane.unwrapped.events(staged, frames, lane.loop))
     }
 
