@@ -6,8 +6,9 @@ import WireProtocols
 
 /// `/.health`: whether the hub serves, and whether it can store writes (docs/operations.md).
 extension Server {
-    /// Why writes are refused now; nil while every open namespace accepts them.
-    var refusal: CommitRefusal? { hub.all.lazy.compactMap(\.counters.refusal).first }
+    /// Why writes are refused now; nil while every open namespace accepts them. One that is being removed refuses them, which is no fault
+    /// of the hub.
+    var refusal: CommitRefusal? { hub.all.lazy.filter { [catalog] in !catalog.isChanging($0.name) }.compactMap(\.counters.refusal).first }
 
     /// A hub that refuses writes still serves reads, and a restart would not free disk space: `/.health` stays 200.
     /// `/.health/ready`, for load balancers that route writes, is then 503.
@@ -38,7 +39,8 @@ extension CommitRefusal {
 }
 
 extension Server {
-    /// Calls back when each net loop and each database have run a task. It never does while one of them hangs.
+    /// Calls back when each net loop and each database have run a task. It never does while one of them hangs: a database that hangs does
+    /// not recover, so the service manager should restart the hub, although its other databases are interrupted.
     public func whenResponsive(_ done: @escaping @Sendable () -> Void) {
         let countdown = Countdown(lanes.count) { [hub] in
             let databases = hub.all
