@@ -1,3 +1,4 @@
+import Dispatch
 import HTTPTypes
 import HubEngine
 import JSONTree
@@ -87,9 +88,9 @@ struct AdministrativeRoute: Sendable {
             }
         },
 
-        // The hub's secrets; with ?ns=, or the secret of a database, those of that database.
+        // See `AdministrativeCall.secrets`.
         AdministrativeRoute(.get, ".settings/secrets") { call in
-            let list = call.secrets.all.map { secret -> JSONValue in
+            let list = call.secrets.flatMap(\.all).map { secret -> JSONValue in
                 ["id": .string(secret.id), "name": .string(secret.name), "madeAt": .int(secret.madeAt)]
             }
             call.answer(["secrets": .array(list)])
@@ -97,7 +98,10 @@ struct AdministrativeRoute: Sendable {
         AdministrativeRoute(.post, ".settings/secrets") { $0.addSecret() },
         AdministrativeRoute(.delete, ".settings/secrets/{id}") { call in
             let id = call.lastSegment
-            call.secrets.remove(id) { fault in
+            guard let secrets = call.secrets.first(where: { $0.all.contains { $0.id == id } }) else {
+                return call.refuse(SecretFault.unknown.status, "\(SecretFault.unknown)")
+            }
+            secrets.remove(id) { fault in
                 if let fault { return call.refuse(fault.status, "\(fault)") }
                 call.server.logger.notice("secret removed", metadata: ["id": "\(id)"])
                 call.answer(.null)
@@ -140,6 +144,11 @@ struct AdministrativeRoute: Sendable {
 extension AdministrativeCall {
     /// `{"accounts":"own","rules":"{\"rules\":…}"}`; the rules are the text of a file.
     fileprivate func createDatabase() {
+        // Rules take long to parse: not on the net loop.
+        Server.changes.async { createDatabase(body) }
+    }
+
+    private func createDatabase(_ body: JSONValue) {
         guard body.members != nil, let choice = body["accounts"].map(\.string) ?? "own", ["own", "shared"].contains(choice) else {
             return refuse(.badRequest, "Expected an object such as {\"accounts\":\"own\",\"rules\":\"…\"}.")
         }
@@ -156,9 +165,13 @@ extension AdministrativeCall {
     }
 
     fileprivate func addSecret() {
+        let body = body
         let name = body["name"] ?? .null
         guard body.members != nil, let name = name.isNull ? "" : name.string else {
             return refuse(.badRequest, "Expected an object such as {\"name\":\"backup\"}.")
+        }
+        guard let secrets = secrets.first else {
+            return answer(RESTRefusal.databaseIsRemoved.body, RESTRefusal.databaseIsRemoved.status)
         }
         secrets.add(name, madeAt: server.scheduler.wallMs) { [self] result in
             switch result {

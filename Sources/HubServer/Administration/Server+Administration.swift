@@ -35,10 +35,13 @@ struct AdministrativeCall: Sendable {
     /// Whether the caller administers the whole hub, and not only this database.
     let isOfHub: Bool
 
-    /// The secrets that the call concerns: those of its database if it names one, or may do no more.
-    var secrets: Secrets {
-        let isOfDatabase = !isOfHub || request.target.value("ns")?.isEmpty == false
-        return (isOfDatabase ? server.authentication.secrets(of: namespace) : nil) ?? server.secrets
+    /// The secrets that the call concerns; a new one is added to the first. They are those of the database that it names by `ns` or host, or
+    /// of its own if it may do no more; otherwise the hub's. On a hub with one database they are both. Empty if the database was removed.
+    var secrets: [Secrets] {
+        let own = server.authentication.secrets(of: namespace).map { [$0] } ?? []
+        guard isOfHub else { return own }
+        guard Namespace.isNamed(by: request) else { return [server.secrets] }
+        return server.catalog.names == [namespace] ? [server.secrets] + own : own
     }
 
     var namespace: String { database.name }
@@ -66,6 +69,9 @@ struct AdministrativeCall: Sendable {
 
     /// - Parameter routes: those of the path.
     fileprivate func carryOut(_ routes: [AdministrativeRoute]) {
+        if !server.serves(database) {
+            return response.sendLater(RESTRefusal.databaseIsRemoved.status, RESTRefusal.databaseIsRemoved.body, isHead: isHead)
+        }
         if routes.isEmpty { return refuse(.notFound, "There is no /\(name.prefix(64)).") }
         let method: HTTPRequest.Method = isHead ? .get : request.method
         if let route = routes.first(where: { $0.method == method }) {

@@ -8,7 +8,12 @@ public enum Namespace {
         return request.host.flatMap(label(of:)) ?? fallback
     }
 
-    /// The first label of a host with at least three; nil for other hosts and for addresses.
+    /// Whether a request names its database, by `ns` or by its host.
+    static func isNamed(by request: HTTPInboundRequest) -> Bool {
+        request.target.value("ns")?.isEmpty == false || request.host.flatMap(label(of:)) != nil
+    }
+
+    /// The first label of a host with at least three, in lower case; nil for other hosts and for addresses.
     static func label(of host: String) -> String? {
         let labels = host.prefix { $0 != ":" }.split(separator: ".")
         guard labels.count >= 3, !host.hasPrefix("["), !labels.allSatisfy({ $0.allSatisfy(\.isNumber) }) else { return nil }
