@@ -8,14 +8,24 @@ import Tokens
 struct AccountsFile {
     /// Settings that are only complete together with options.
     struct Mail {
-        var isPlaintext = false
+        var isPlaintext: Bool?
         var certificates: String?
     }
 
     /// Server settings for accounts.
     struct Network {
-        var trustedProxies = TrustedProxies()
+        var trustedProxies: TrustedProxies?
         var requestsOfNetwork: Int?
+    }
+
+    /// The given members that concern the whole hub, and so have no effect in the file of one database.
+    static func membersOfHub(_ mail: Mail, _ network: Network) -> [String] {
+        let members: [(name: String, isGiven: Bool)] = [
+            ("\"mail\": \"plaintext\"", mail.isPlaintext != nil), ("\"mail\": \"certificates\"", mail.certificates != nil),
+            ("\"trusted-proxies\"", network.trustedProxies != nil),
+            ("\"throttle\": \"requests-at-once-per-network\"", network.requestsOfNetwork != nil),
+        ]
+        return members.filter(\.isGiven).map(\.name)
     }
 
     private let path: String

@@ -78,7 +78,8 @@ enum Checks {
 
     /// Files of a data folder that this user cannot both read and write, such as those that another user has restored; nil for none.
     private static func closedFiles(_ folder: String) -> String? {
-        let names = JournalStore.fileNames + ["", "-wal", "-shm"].map { AccountStore.fileName + $0 }
+        let accounts = AccountStore.fileNames(in: folder).flatMap { name in ["", "-wal", "-shm"].map { name + $0 } }
+        let names = JournalStore.fileNames + accounts
         let closed = names.filter { name in
             let path = folder + "/" + name
             return access(path, F_OK) == 0 && access(path, R_OK | W_OK) != 0

@@ -23,7 +23,7 @@ extension ServeConfiguration.Resolver {
         resolveMail(mail, &accounts)
         resolveDeletion()
         made.settings.accounts = accounts
-        made.settings.trustedProxies = network.trustedProxies
+        made.settings.trustedProxies = network.trustedProxies ?? TrustedProxies()
         if let count = network.requestsOfNetwork { made.settings.limits.accountRequestsOfNetwork = count }
     }
 
@@ -86,7 +86,7 @@ extension ServeConfiguration.Resolver {
         do throws(SMTPFault) {
             accounts.mail.smtp = try SMTPSettings(
                 url: url.text, sender: from, user: password == nil ? nil : user?.text, password: user == nil ? nil : password,
-                certificates: mail.certificates, allowsPlaintext: mail.isPlaintext)
+                certificates: mail.certificates, allowsPlaintext: mail.isPlaintext ?? false)
         } catch { faults.append("\(url.source): \(error)") }
     }
 }

@@ -46,10 +46,19 @@ extension ServeConfiguration.Resolver {
                 var file = AccountsFile(given, source: source)
                 file.read(into: &accounts, &mail, &network)
                 faults += file.faults
+                for member in AccountsFile.membersOfHub(mail, network) {
+                    faults.append("\(source): \(given): \(member) concerns the whole hub: it belongs in the file of --accounts")
+                }
                 accounts.publicURL = made.settings.accounts?.publicURL
                 accounts.mail.smtp = made.settings.accounts?.mail.smtp
                 made.settings.databases[index].accounts = .own(accounts)
             }
+        }
+        guard let project = made.settings.accounts?.project else { return }
+        for database in made.settings.databases.dropFirst() where database.name == project && database.accounts.isOwn {
+            faults.append(
+                "\(layers.find(.project)?.source ?? "--project"): \(project) is also the name of a database with accounts of its own, which "
+                    + "would get requests for the hub's accounts")
         }
     }
 

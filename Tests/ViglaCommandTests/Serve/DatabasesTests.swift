@@ -171,8 +171,22 @@ import TestSupport
         #expect(faults.contains("the default database has the accounts of the hub") && faults.contains(#""sign-up": expected"#), "\(faults)")
         let without = try folder.file("without.json", #"{"accounts":"off","databases":{"main":{},"b":{"accounts":"own"}}}"#)
         #expect(try Command.run("serve", "--check", "--config", without).error.contains("there are no accounts (--accounts off)"))
+        // Members that concern the whole hub would have no effect.
+        let whole = try folder.file("whole.json", """
+            {"mail":{"plaintext":true,"certificates":"x"},"trusted-proxies":["10.0.0.1"],"throttle":{"requests-at-once-per-network":5}}
+            """)
+        let hubs = try folder.file("hubs.json", #"{"databases":{"main":{},"b":{"accounts":"\#(whole)"}}}"#)
+        let members = try Command.run("serve", "--check", "--config", hubs).error
+        for member in [#""mail": "plaintext""#, #""mail": "certificates""#, #""trusted-proxies""#, #""requests-at-once-per-network""#] {
+            #expect(members.contains("\(member) concerns the whole hub"), "\(members)")
+        }
+        let project = try Command.run("serve", "--check", "--config", config, "--project", "own").error
+        #expect(project.contains("--project: own is also the name of a database"), "\(project)")
+        #expect(try Command.run("serve", "--check", "--config", config, "--project", "shared", in: folder.url).code == 0)
         // Another default database would get the users of main.
         let other = try Command.run("serve", "--data", "data", "--port", "0", "--namespace", "own", "--namespace", "main", in: folder.url)
         #expect(other.code == 1 && other.error.contains("--namespace main --namespace"), "\(other.error)")
+        let alone = try Command.run("serve", "--data", "data", "--port", "0", "--namespace", "own", in: folder.url)
+        #expect(alone.code == 1 && alone.error.contains("those of the database main"), "\(alone.error)")
     }
 }
