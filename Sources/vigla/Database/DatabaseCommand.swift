@@ -60,7 +60,8 @@ struct DatabaseCommand: ParsableCommand {
                 let isDefault = database["default"]?.bool == true
                 let source = database["configured"]?.bool == true ? "configuration" : database["madeAt"] == nil ? "request" : "administrator"
                 let accounts = database["accounts"]?.string.map { "\($0) accounts" } ?? "no accounts"
-                return [UserText.plain(database["name"]?.string ?? ""), accounts, "by \(source)\(isDefault ? ", the default" : "")"]
+                let state = (isDefault ? ", the default" : "") + (database["open"]?.bool == false ? ", not open: see the hub's log" : "")
+                return [UserText.plain(database["name"]?.string ?? ""), accounts, "by \(source)\(state)"]
             }
             for line in TextTable.lines(rows) { StandardStream.output.line(line) }
             end()
@@ -94,7 +95,7 @@ struct DatabaseCommand: ParsableCommand {
     struct Remove: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove a database with its data, rules, secrets and own accounts.",
-            discussion: "Its clients are told and closed. Nothing of it can be had back, except from a backup or an export.")
+            discussion: "Its clients are notified and their connections closed. Only a backup or an export can restore it.")
         @OptionGroup var hub: Hub
         @Argument(help: "Its name.", transform: DatabaseCommand.name) var name: String
         @Flag(help: "Remove it without a question.") var yes = false
