@@ -36,8 +36,8 @@ extension Server {
 
     func account(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
         guard let project = authentication.project(for: request.target, host: request.host) else {
-            return .response(plain(
-                .serviceUnavailable, "The accounts of this database cannot be opened: the hub's log has the reason.\n", "text/plain", request))
+            let text = "The accounts of this database cannot be opened: the hub's log has the reason.\n"
+            return .response(plain(.serviceUnavailable, text, "text/plain", request))
         }
         guard let accounts = project.accounts else { return .response(nothingHere(request)) }
         // Action pages are opened from mails and post to themselves without an `Origin`; the code in the link authorises them. The key

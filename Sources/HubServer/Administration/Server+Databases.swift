@@ -180,8 +180,8 @@ enum DatabaseFault: Error, CustomStringConvertible {
         case .notOpened: "The database could not be opened, so it was not created. The hub's log has the reason."
         case .exists(let name): "The database \(name) exists already."
         case .held(let name):
-            "The data folder holds data, rules, secrets or accounts of a database \(name) that this hub does not serve. Remove it first, or "
-                + "serve it with --namespace \(name)."
+            "The data folder holds data, rules, secrets or accounts of a database \(name) that this hub does not serve. Remove it first, "
+                + "or serve it with --namespace \(name)."
         case .project(let name):
             "\(name) is the hub's project (--project): a database of this name would get requests for the hub's accounts. Choose another "
                 + "name, or let it share the hub's accounts."

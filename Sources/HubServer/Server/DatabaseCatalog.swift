@@ -13,8 +13,8 @@ import Synchronization
 ///
 ///     {"default":"watchme","databases":[{"name":"planner","accounts":"own","madeAt":1790000000000}],"removed":["fitness"]}
 ///
-/// `default` is the database whose accounts are the hub's. `removed` are databases whose content is gone and whose accounts may still exist:
-/// the next start deletes these before it opens anything.
+/// `default` is the database whose accounts are the hub's. `removed` are databases whose content is gone and whose accounts may still
+/// exist: the next start deletes these before it opens anything.
 final class DatabaseCatalog: Sendable {
     /// A database that an administrator has created.
     struct Created: Sendable {

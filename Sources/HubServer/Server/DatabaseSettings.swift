@@ -31,8 +31,8 @@ public enum DatabaseAccounts: Sendable {
     /// Whether it has accounts of its own.
     public var isOwn: Bool { if case .own = self { true } else { false } }
 
-    /// The settings of a database's own accounts; nil if it has none. The issuers, keys and identity providers that the hub's accounts trust
-    /// are not inherited: a token for one product would open the databases of all.
+    /// The settings of a database's own accounts; nil if it has none. The issuers, keys and identity providers that the hub's accounts
+    /// trust are not inherited: a token for one product would open the databases of all.
     /// - Parameter hub: the settings of the hub's accounts; nil without accounts.
     func settings(of database: String, hub: AccountSettings?) -> AccountSettings? {
         guard case .own(let own) = self, let hub else { return nil }

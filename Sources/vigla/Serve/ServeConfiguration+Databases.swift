@@ -57,8 +57,8 @@ extension ServeConfiguration.Resolver {
         guard let project = made.settings.accounts?.project else { return }
         for database in made.settings.databases.dropFirst() where database.name == project && database.accounts.isOwn {
             faults.append(
-                "\(layers.find(.project)?.source ?? "--project"): \(project) is also the name of a database with accounts of its own, which "
-                    + "would get requests for the hub's accounts")
+                "\(layers.find(.project)?.source ?? "--project"): \(project) is also the name of a database with accounts of its own, "
+                    + "which would get requests for the hub's accounts")
         }
     }
 

@@ -158,7 +158,8 @@ extension TestServer {
     }
 
     /// A request that was let in before the removal reads nothing of the database behind it.
-    @Test(arguments: ["", "Accept: text/event-stream\r\n"]) func requestBehindATokenCheck_isRefusedAfterTheRemoval(field: String) async throws {
+    @Test(arguments: ["", "Accept: text/event-stream\r\n"])
+    func requestBehindATokenCheck_isRefusedAfterTheRemoval(field: String) async throws {
         let verifier = Verifier()
         let server = try DatabaseTests.server(nil) { $0.tokens = verifier }
         let hub = try await DatabaseTests.secret(server)
