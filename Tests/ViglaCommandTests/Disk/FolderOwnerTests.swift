@@ -112,10 +112,18 @@ import TestSupport
         chown(folder.at("state/data/vigla.lock"), 0, 0)
         // Copied to where the user may execute it.
         try FileManager.default.copyItem(atPath: Command.folder.appendingPathComponent("vigla").path, toPath: folder.at("vigla"))
-        let result = try Command.run(
-            "--reuid", "nobody", "--clear-groups", folder.at("vigla"), "serve", "--port", "0", "--data", folder.at("state/data"),
-            environment: ["LD_LIBRARY_PATH": ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"] ?? ""], in: folder.url,
-            program: "/usr/bin/setpriv")
+        func serve() throws -> Command.Result {
+            try Command.run(
+                "--reuid", "nobody", "--clear-groups", folder.at("vigla"), "serve", "--port", "0", "--data", folder.at("state/data"),
+                environment: ["LD_LIBRARY_PATH": ProcessInfo.processInfo.environment["LD_LIBRARY_PATH"] ?? ""], in: folder.url,
+                program: "/usr/bin/setpriv")
+        }
+        let result = try serve()
         #expect(result.code == 78 && result.error.contains("nobody cannot read and write vigla.lock"), "\(result.code) \(result.error)")
+        // So do the accounts of one database.
+        chown(folder.at("state/data/vigla.lock"), Self.user, Self.group)
+        chmod(try folder.file("state/data/accounts-next.sqlite", ""), 0o600)
+        let accounts = try serve()
+        #expect(accounts.code == 78 && accounts.error.contains("write accounts-next.sqlite in"), "\(accounts.code) \(accounts.error)")
     }
 }
