@@ -1,5 +1,5 @@
 // The page's identity: a visitor, a user of the hub's accounts, the bearer of a pasted token, or an administrator with a secret. Kept in
-// memory only: it ends with the page, and is never in the address or the browser's storage.
+// memory only, never in the address or the browser's storage.
 
 const renewBeforeMs = 120000; // a token is renewed this long before it expires
 
@@ -20,7 +20,7 @@ export class Credentials {
   #renewedAt = -Infinity;
   #address;
 
-  /** address(path): the address of an endpoint of the database's accounts. */
+  /** address(path): an endpoint of the accounts. */
   constructor(address) { this.#address = address; }
 
   get token() { return this.#token; }
@@ -151,10 +151,10 @@ const forAdministrators = {
   OPERATION_NOT_ALLOWED: 'This hub sends no mail: start it with --smtp-url.',
 };
 
-/** The error of a sign-in or sign-up, as a sentence for the user. */
+/** For the user who signs in or up. */
 export const signInFault = (message) => sentence(forUsers, message);
 
-/** The error of the account administration, as a sentence for an administrator. */
+/** For the administrator of accounts. */
 export const accountFault = (message) => sentence(forAdministrators, message);
 
 /** For unknown codes the text after the code, if there is one. */

@@ -85,7 +85,7 @@ export function rowsOf(change) {
   return rows;
 }
 
-// ---- The elements of the rows on the page. They are reused for other rows; a row keeps its element while it is visible.
+// ---- The elements of the rows. They are reused for other rows.
 
 /** A note has the path of its place, and a separate element. */
 const nameOf = (row) => (row.kind === 'note' ? `${row.path}#note` : row.path);

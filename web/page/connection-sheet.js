@@ -43,9 +43,8 @@ export class SignIn {
     this.#parts.offer.update();
   }
 
-  /** Offers an administrator the databases of the hub; others type a name. */
+  /** For administrators. */
   async #offerDatabases() {
-    // Loaded here: visitors do not need it.
     const { isAdministrator, request } = await import('./administration.js');
     const found = isAdministrator(this.#hub) ? await request(this.#hub, '/.inspect/databases.json').catch(() => []) : [];
     this.#parts.databases.replaceChildren(...found.map(({ name }) => element('option', { value: name })));

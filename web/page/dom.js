@@ -112,7 +112,7 @@ export function typeOf(value) {
   return value === null || value === undefined ? 'null' : typeof value;
 }
 
-// ---- Messages to the user: short ones below, each with at most one action, and questions before important actions.
+// ---- Messages to the user, and questions before important actions.
 
 const shownMs = 7000;
 const atMost = 3;

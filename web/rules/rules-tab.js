@@ -1,4 +1,4 @@
-// Rules: the editor with the hub's check while typing, deploys, and explanations of allowed and refused operations.
+// Rules: the editor with the hub's check while typing, deploys, and explanations.
 //
 //   typing ─► (a pause) ─► POST checkRules ─► faults in the text, warnings, changes          review ─► PUT ─► in force
 
@@ -26,7 +26,7 @@ class RulesTab {
   #asking = null;
   #side = 'explain';
   #place = '';
-  #words = null;        // loaded when it is first shown
+  #words = null;
   #turn = 0;            // counts moves: answers to earlier requests are dropped
 
   constructor(hub) {

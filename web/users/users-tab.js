@@ -129,7 +129,7 @@ class UsersTab {
   }
 }
 
-// ---- a new user, created by an administrator. All fields are optional; an account without any way to sign in needs confirmation.
+// ---- a new user. All fields are optional; an account without any way to sign in needs confirmation.
 
 export class NewUser {
   #hub;
