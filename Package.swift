@@ -203,7 +203,8 @@ let package = Package(
         .target(name: "CRecipes"),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "CCurl", "CLinux", "CRecipes", "Curl", "DispatchNet", "HubServer", "JSONTree", "Journal", "LiveQueries", "Mail", "Scheduling",
+            "Accounts", "CCurl", "CLinux", "CRecipes", "Curl", "DispatchNet", "HubServer", "JSONTree", "Journal", "LiveQueries", "Mail",
+            "Scheduling",
             "SecurityRules", "SQLiteJournal", "Tokens", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),

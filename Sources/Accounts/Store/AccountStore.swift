@@ -3,8 +3,8 @@ import Glibc
 import GRDB
 import Journal
 
-/// The database of accounts: a file in the data folder (`AccountStore.fileName(of:)`), or in memory. Confined to its service's queue; every call blocks it for one
-/// or a few SQLite statements.
+/// The database of accounts: a file in the data folder (`AccountStore.fileName(of:)`), or in memory. Confined to its service's queue; every
+/// call blocks it for one or a few SQLite statements.
 ///
 ///     account         one row per user                   session        one row per signed-in device
 ///     provider        identities at other services       code           unused mailed codes (hashes)

@@ -7,8 +7,8 @@ import Scheduling
 import SecurityRules
 import Synchronization
 
-/// Removes the data of deleted accounts from the databases that have these accounts: the places of the rules' `.account` keys and those of the configuration. A
-/// removal is one commit, or several if it is large.
+/// Removes the data of deleted accounts from the databases that have these accounts: the places of the rules' `.account` keys and those of
+/// the configuration. A removal is one commit, or several if it is large.
 ///
 ///     account deleted, removal listed ─► behind the user's requests ─► found ─► commit ─► durable ─► removed from the list
 ///                                                                        ▲          └─ refused: again in a second │

@@ -89,7 +89,9 @@ struct SignIns {
     ///   - author: the account session that made the change. Its sign-ins stay registered. One whose token is still being verified is not
     ///     refused now: its SDK would fall back to the credential that has just ended and sign its user out.
     /// - Returns: the connections' sessions to revoke, and those of the author, whose identity is to run out.
-    mutating func revoke(uid: String, of database: String?, session: String?, author: String?) -> (revoked: [Session], expireAfterLeeway: [Session]) {
+    mutating func revoke(
+        uid: String, of database: String?, session: String?, author: String?
+    ) -> (revoked: [Session], expireAfterLeeway: [Session]) {
         let affected = (byUser[User(uid: uid, database: database)] ?? []).filter { session == nil || $0.session == session }
         let isSpared = { (signIn: SignIn) in author != nil && signIn.session == author }
         let revoked = affected.filter { !isSpared($0) }

@@ -36,7 +36,8 @@ struct AdministrativeCall: Sendable {
     let isOfHub: Bool
 
     /// The secrets that the call concerns; a new one is added to the first. They are those of the database that it names by `ns` or host,
-    /// or of its own if it may do no more; otherwise the hub's. On a hub with one database they are both. Empty if the database was removed.
+    /// or of its own if it may do no more; otherwise the hub's. On a hub with one database they are both. Empty if the database was
+    /// removed.
     var secrets: [Secrets] {
         let own = server.authentication.secrets(of: namespace).map { [$0] } ?? []
         guard isOfHub else { return own }

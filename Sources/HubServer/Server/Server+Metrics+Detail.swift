@@ -63,7 +63,9 @@ extension Server {
         page.counter(
             "vigla_event_bytes_total", "Bytes of events for observers, by the first key of their places.", labels: "namespace", "path",
             databases.flatMap { database in database.eventBytes.reading.map { (database.name, $0.path, $0.bytes) } })
-        let accounts = authentication.projects.compactMap { project in project.accounts.map { (project.database ?? settings.namespace, $0) } }
+        let accounts = authentication.projects.compactMap { project in
+            project.accounts.map { (project.database ?? settings.namespace, $0) }
+        }
         if !accounts.isEmpty {
             page.counter(
                 "vigla_sign_ins_total", "Sign-ups, sign-ins and refreshes, by their outcome.", labels: ("namespace", "way", "outcome"),

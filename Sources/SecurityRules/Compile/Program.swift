@@ -136,8 +136,8 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Whether the node or one below it has: a `.validate`; a `.drop`; a `.default`, a kept one; a `.removes`, one that applies on a change;
-    /// `.counts`, one that creates its node; a `.copy` or an `.inbox`; a `.rate`; an `.expire`.
+    /// Whether the node or one below it has: a `.validate`; a `.drop`; a `.default`, a kept one; a `.removes`, one that applies on a
+    /// change; `.counts`, one that creates its node; a `.copy` or an `.inbox`; a `.rate`; an `.expire`.
     var validates = false
     var drops = false
     var defaults = false

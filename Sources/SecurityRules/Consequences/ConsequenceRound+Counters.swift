@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Counters: each changes by the members of its set that came and went. A set is counted as a whole only for a new node, and where the
+/// Counters: each changes by the members of its set that were added and removed. A set is counted as a whole only for a new node, and where the
 /// greatest or least member has gone.
 ///
 /// ```

@@ -8,7 +8,7 @@ package enum GeneratedKey {
     /// The bytes of the hash that are used: 120 bits in 20 characters.
     private static let bytes = 15
 
-    /// The key of a node for a name. SHA-256, so that nobody can choose a node whose key is that of another. About a microsecond.
+    /// The key of a node for a name. SHA-256, so that no client can choose a node whose key is that of another. About a microsecond.
     package static func of(_ node: some Sequence<Key>, _ name: String) -> Key {
         // Keys have no control characters, so no two pairs of a place and a name yield one text.
         let text = node.map(\.string).joined(separator: "/") + "\n" + name

@@ -38,7 +38,11 @@ final class TimeZoneTable: Sendable {
                     $0.withMemoryRebound(to: CChar.self, capacity: Int(NAME_MAX) + 1) { String(cString: $0) }
                 }
                 if name.hasPrefix(".") { continue }
-                if entry.pointee.d_type == UInt8(DT_DIR) { list(folder, prefix + name + "/", depth + 1) } else { found.insert(prefix + name) }
+                if entry.pointee.d_type == UInt8(DT_DIR) {
+                    list(folder, prefix + name + "/", depth + 1)
+                } else {
+                    found.insert(prefix + name)
+                }
             }
         }
         for folder in folders { list(folder, "", 0) }

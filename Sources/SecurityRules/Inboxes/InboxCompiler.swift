@@ -26,7 +26,8 @@ struct InboxCompiler {
         }
         guard to.uses(depth + 1) else { throw fault("The place of a row has the wildcard of 'each', \(wildcard).", source.to) }
         if !to.hasGeneratedKey, let own = captures.first(where: { $0.value == depth })?.key, !to.uses(depth) {
-            throw fault("The place of a row has the key of its node, \(own), or a generated one, +: else two nodes would share a row.", source.to)
+            throw fault(
+                "The place of a row has the key of its node, \(own), or a generated one, +: else two nodes would share a row.", source.to)
         }
         let others = captures.sorted { $0.value < $1.value }
         if !mayShareRows, !to.hasGeneratedKey, let missing = others.first(where: { !to.uses($0.value) })?.key {

@@ -96,7 +96,8 @@ struct ServeConfiguration {
         }
         let withoutRules = settings.databases.filter { $0.rulesFile == nil && !server.hasDeployedRules($0.name) }.map(\.name)
         if settings.isDev {
-            let open = !withoutRules.isEmpty ? " There are no rules: every program that reaches this port may read and write everything." : ""
+            let open = withoutRules.isEmpty
+                ? "" : " There are no rules: every program that reaches this port may read and write everything."
             warnings.append(
                 "\n*** WARNING: --dev is on. Unsigned tokens and the token \"owner\" are trusted.\(open)\n*** Never run a hub that others "
                     + "can reach this way.\n")

@@ -85,7 +85,8 @@ struct AccountCalls {
     /// Ends the program when the credential is refused, or when the hub has no accounts.
     private func answer(_ method: String, _ target: String, _ members: [JSONValue.Member]?) -> Result<JSONValue, Refusal> {
         let (status, body) = HubRequest.send(
-            method, address.selecting(target), to: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
+            method, address.selecting(target), to: address, tls: tls, credential: secret,
+            body: members.map { JSONValue.object($0).bytes } ?? [])
         let answer = (try? JSONValue(body)) ?? .null
         if status == 200 { return .success(answer) }
         if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }

@@ -56,7 +56,8 @@ struct FollowModel {
         }
         let withCopies = copied(tree, before, changed, rules.kinds)
         // Rows are counted, too, and what counts them is copied.
-        let after = copied(counting(sent(withCopies, before, now), before, paths), before, changed, rules.kinds.filter { $0.counters.contains(where: \.creates) })
+        let creating = rules.kinds.filter { $0.counters.contains(where: \.creates) }
+        let after = copied(counting(sent(withCopies, before, now), before, paths), before, changed, creating)
         for kind in rules.kinds where kind.readsWritten {
             for (path, _, node) in nodes(kind.pattern, in: after) {
                 let isTouched = changed.contains(path) || paths.contains { $0.contains(path) || path.contains($0) }
@@ -77,7 +78,9 @@ struct FollowModel {
             var found: [Path] = []
             for kind in rules.kinds {
                 for (path, keys, node) in nodes(kind.pattern, in: tree) {
-                    for case (let name, .sameAsNumber) in kind.defaults where node.child(Key(name)).exists { found.append(path.appending(Key(name))) }
+                    for case (let name, .sameAsNumber) in kind.defaults where node.child(Key(name)).exists {
+                        found.append(path.appending(Key(name)))
+                    }
                     for (name, test) in kind.drops where node.child(Key(name)).exists && test.holds(node.child(Key(name)), keys) {
                         found.append(path.appending(Key(name)))
                     }

@@ -304,7 +304,8 @@ struct FollowRules {
             Counter(name: "numbers", operation: "sum", set: "posts", value: "number", test: .child("user", "$u")),
         ])
         tallies.counters = picked(60, [
-            Counter(name: "rows", set: "inbox/$u", creates: true), Counter(name: "asked", operation: "any", set: "friends/$u", test: .isText("asked"), creates: true),
+            Counter(name: "rows", set: "inbox/$u", creates: true),
+            Counter(name: "asked", operation: "any", set: "friends/$u", test: .isText("asked"), creates: true),
             Counter(name: "best", operation: "max", set: "comments/*", value: "number", test: .child("by", "$u"), creates: true),
         ])
         if random.chance(40) { tallies.copies = [Copy(to: "board/$u")] }
@@ -337,7 +338,8 @@ struct FollowRules {
             if random.chance(30) { posts.inboxes.append(inbox("notes/{user}/$s/$p")) }
             if random.chance(40) { posts.inboxes.append(inbox("list/$s/+")) }
             if random.chance(30), !followsChanges {
-                comments.inboxes = [Inbox(to: "list/$s/+note", wanted: random.chance(50) ? [.text("all")] : nil, changes: random.pick([nil, "number"]))]
+                let wanted: [Inbox.Names]? = random.chance(50) ? [.text("all")] : nil
+                comments.inboxes = [Inbox(to: "list/$s/+note", wanted: wanted, changes: random.pick([nil, "number"]))]
             }
             // Pending rows are cancelled with their node: how many a node that expires meanwhile has written is not determined.
             posts.ends.removeAll { $0.patch == nil }
