@@ -90,22 +90,14 @@ final class LoadTLS {
 
 /// A certificate for 127.0.0.1 in a temporary folder, created by the `openssl` command line tool.
 final class BenchCertificate {
-    private let folder: String
-    var file: String { folder + "/certificate.pem" }
-    var keyFile: String { folder + "/key.pem" }
+    private let folder: BenchFolder
+    var file: String { folder.path + "/certificate.pem" }
+    var keyFile: String { folder.path + "/key.pem" }
 
     init() throws {
-        var template = Array("/tmp/vigla-bench-XXXXXX".utf8CString)
-        guard let made = mkdtemp(&template) else { throw BenchError.system("mkdtemp", errno: errno) }
-        folder = String(cString: made)
+        folder = try BenchFolder()
         let command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost "
             + "-addext subjectAltName=IP:127.0.0.1 -keyout \(keyFile) -out \(file) 2>/dev/null"
         guard system(command) == 0 else { throw BenchError.serverFailed("openssl makes no certificate; is it installed?") }
-    }
-
-    deinit {
-        unlink(file)
-        unlink(keyFile)
-        rmdir(folder)
     }
 }
