@@ -46,11 +46,14 @@ struct FollowModel {
     private mutating func finish(_ candidate: Node, _ paths: [Path], _ before: Node, _ now: Int64) {
         var (tree, changed) = (candidate, Set<Path>())
         while true {
-            // Counters change nodes, too. One that is changed and changed back was written.
+            // Counters change nodes, too. One that is changed and changed back was written. Counters that keep the node they create let it
+            // stay as it was.
             let next = counting(removing(tree, before), before, paths)
             if next == tree { break }
             for kind in rules.kinds {
-                for (path, _, node) in nodes(kind.pattern, in: next) where node != tree.node(at: path) { changed.insert(path) }
+                for (path, _, node) in nodes(kind.pattern, in: next) where node != tree.node(at: path) {
+                    if tree.node(at: path).exists || before.node(at: path) != node { changed.insert(path) }
+                }
             }
             tree = next
         }

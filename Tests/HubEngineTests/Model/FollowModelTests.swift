@@ -10,10 +10,10 @@ import TestSupport
 /// Consequences of writes under random rules files, compared with a model that recomputes them from whole trees. The runs include deploys,
 /// account deletions, clock changes and kills between two commits. Each consequence must run exactly once.
 ///
-/// `VIGLA_MODEL_OPERATIONS` is the total number of operations; `VIGLA_MODEL_SEED` selects the seeds.
+/// `VIGLA_MODEL_OPERATIONS` is the total number of operations; `VIGLA_MODEL_SEED` selects the seeds, and `VIGLA_MODEL_SEEDS` their number.
 @Suite(.timeLimit(.minutes(240))) struct FollowModelTests {
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
-    private static let seeds: [UInt64] = (0..<12).map { $0 + (number("VIGLA_MODEL_SEED") ?? 1) }
+    private static let seeds: [UInt64] = (0..<(number("VIGLA_MODEL_SEEDS") ?? 12)).map { $0 + (number("VIGLA_MODEL_SEED") ?? 1) }
     private static let operations = Int(number("VIGLA_MODEL_OPERATIONS") ?? 1_800) / seeds.count
     /// Operations per hub, before another one with different limits.
     private static let operationsOfHub = 150
@@ -36,8 +36,9 @@ private struct FollowWorld {
     private let limits: EngineLimits
     private var rulesText: String
     private let (followsChanges, isCrowded): (Bool, Bool)
-    /// The last operation, for failures.
+    /// The last operation, and the tree before it, for failures.
     private var last = ""
+    private var former = Node.null
 
     init(_ random: inout SeededRandom) throws {
         (followsChanges, isCrowded) = (random.chance(50), random.chance(20))
@@ -66,6 +67,7 @@ private struct FollowWorld {
     mutating func step(_ step: Int, _ name: String, _ random: inout SeededRandom) throws {
         settle()
         let before = hub.batches
+        former = hub.snapshot.root
         switch random.below(20) {
         case 0: try advance(ms: Int64(random.below(1_500)), &random)
         case 1: try advance(ms: Int64(random.below(200)), &random)
@@ -253,7 +255,7 @@ private struct FollowWorld {
         snapshot.root.set(.null, at: "log")
         try #require(snapshot.pendingRows.isEmpty && hub.hub.database.counters.owedRows == 0, "\(name): rows are owed")
         try #require(
-            snapshot.root == model.root, "\(name)\nis \(snapshot.root.json)\nnot \(model.root.json)\n\(rulesText)")
+            snapshot.root == model.root, "\(name)\nis \(snapshot.root.json)\nnot \(model.root.json)\nwas \(former.json)\n\(rulesText)\n\(limits)")
         try #require(rows == model.rows, "\(name)\nlog \(rows)\nnot \(model.rows)\n\(rulesText)")
         var written: [Path: Int64] = [:]
         snapshot.written.forEach { written[$0] = $1 }
