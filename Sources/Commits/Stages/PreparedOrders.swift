@@ -37,7 +37,7 @@ package struct PreparedOrders: Sendable {
         var followed = self
         for i in orders.indices {
             let (ordering, node) = (orders[i].ordering, tree.node(at: orders[i].path))
-            if !followed.orders[i].sorted.follow(ordering, from: orders[i].node, to: node, atMost: node.childCount / 2) {
+            if !followed.orders[i].sorted.follow(from: orders[i].node, to: node, atMost: node.childCount / 2) {
                 followed.orders[i].sorted = OrderedIndex(ordering, of: node)
             }
             followed.orders[i].node = node
@@ -48,7 +48,7 @@ package struct PreparedOrders: Sendable {
     /// The current order of a place, if it differs from the prepared one in at most `most` children. O(most · log n)
     package func sorted(_ path: Path, by ordering: TreeQuery.Index, of node: Node, atMost most: Int) -> OrderedIndex? {
         guard var order = orders.first(where: { $0.ordering == ordering && $0.path == path }),
-            order.sorted.follow(ordering, from: order.node, to: node, atMost: most)
+            order.sorted.follow(from: order.node, to: node, atMost: most)
         else { return nil }
         return order.sorted
     }

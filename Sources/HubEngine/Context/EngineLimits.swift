@@ -70,8 +70,8 @@ public struct EngineLimits: Sendable {
     package var countedCallers = 10_000
 
     /// Orders by members of a set (`.indexOn: ["types/*"]`) kept at one path. Above it idle ones are dropped; if there are none, the
-    /// request is refused with `too_big`. All of them together take at most half of `indexEntries`. Default 100.
-    package var membershipOrders = 100
+    /// request is refused with `too_big`. All of them together take at most half of `indexEntries`. Default 400.
+    package var membershipOrders = 400
 
     /// How often each user may write, in addition to the rates of the rules; nil for no limit. Default nil.
     package var writeRate: WriteRate?

@@ -49,7 +49,7 @@ final class IndexStore: @unchecked Sendable {
         if ordering == .key { return .success(.byKey(node.children)) }
         if let known = places.existingPlace(at: path)?.existingIndex(ordering), let index = known.index {
             if !mustKeep { settle(known) }
-            return .success(.indexed(index))
+            return .success(.indexed(index, of: node.children))
         }
         guard isSortedQuickly(node, by: ordering) else { return nil }
         let known = places.existingPlace(at: path)?.existingIndex(ordering)
@@ -58,14 +58,14 @@ final class IndexStore: @unchecked Sendable {
         let index = OrderedIndex(ordering, of: node)
         context.meter.counters.childrenSortedOnQueue += index.count
         context.meter.spend(index.count / Self.sortedForWork)
-        if known != nil || (!mustKeep && node.childCount < Self.fewestKept) { return .success(.indexed(index)) }
+        if known != nil || (!mustKeep && node.childCount < Self.fewestKept) { return .success(.indexed(index, of: node.children)) }
         switch keep(ordering, at: path, over: node) {
         case .success(let made):
             kept.change(made) { made.index = index }
             if !mustKeep { settle(made) }
         case .failure(let failure): if mustKeep { return .failure(failure) }
         }
-        return .success(.indexed(index))
+        return .success(.indexed(index, of: node.children))
     }
 
     /// True if sorting the children on the queue delays no other request: there are few, and little text to compare.
@@ -175,7 +175,7 @@ final class IndexStore: @unchecked Sendable {
             return {
                 if let earlier {
                     var followed = earlier.index
-                    if followed.follow(ordering, from: earlier.node, to: node, atMost: node.childCount / 2) {
+                    if followed.follow(from: earlier.node, to: node, atMost: node.childCount / 2) {
                         return Sorted(index: followed, node: node)
                     }
                 }
@@ -199,7 +199,7 @@ final class IndexStore: @unchecked Sendable {
         context.queue.assertCurrent()
         var sorted = built.index
         let now = content.root.node(at: index.path)
-        guard sorted.follow(index.ordering, from: built.node, to: now, atMost: limits.followedChanges) else { return .behind(built) }
+        guard sorted.follow(from: built.node, to: now, atMost: limits.followedChanges) else { return .behind(built) }
         kept.change(index) { index.index = sorted }
         // A resumed request may overwrite the place. The index no longer counts as being built then, so a pin protects it from being dropped.
         index.isBuilding = false
@@ -273,7 +273,10 @@ final class IndexStore: @unchecked Sendable {
     }
 
     /// Updates a place's indexes with the children that a commit changed. O(indexes · changes · log n)
-    func follow(_ changes: [ChildChange], at place: TrieNode) { kept.follow(changes, at: place) }
+    func follow(_ changes: [ChildChange], at place: TrieNode) {
+        kept.follow(changes, at: place)
+        for index in place.indexes where index.index?.isOutgrown == true && !index.isBuilding { build(index) }
+    }
 
     /// Handles a commit that changed many children. Indexes are updated in the background; live queries show their result afterwards.
     func follow(_ place: TrieNode, from old: Node, to new: Node) {
@@ -318,7 +321,7 @@ final class IndexStore: @unchecked Sendable {
         places.forEach(from: before, to: content.root) { [self] place, old, new in
             for index in place.indexes {
                 index.rollBack(to: content.sequence)
-                guard var sorted = index.index, sorted.follow(index.ordering, from: old, to: new, atMost: limits.followedChanges) else {
+                guard var sorted = index.index, sorted.follow(from: old, to: new, atMost: limits.followedChanges) else {
                     // Notifications of the rolled-back commits were never sent.
                     rebuild(index, over: new, from: new)
                     continue

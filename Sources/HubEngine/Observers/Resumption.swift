@@ -147,15 +147,15 @@ final class Resumption {
         /// Nil for key order.
         var index: OrderedIndex?
 
-        func children(of node: Node) -> OrderedChildren { index.map { .indexed($0) } ?? .byKey(node.children) }
-        mutating func follow(_ changes: ContiguousArray<ChildMap.Change>) { for change in changes { index?.move(ordering, change) } }
+        func children(of node: Node) -> OrderedChildren { index.map { .indexed($0, of: node.children) } ?? .byKey(node.children) }
+        mutating func follow(_ changes: ContiguousArray<ChildMap.Change>) { for change in changes { index?.move(change) } }
     }
 
     /// The order at an earlier commit: the current one, moved back.
     private func index(_ ordering: TreeQuery.Index, _ path: Path, of node: Node) -> PastOrder? {
         if ordering == .key { return PastOrder(ordering: ordering) }
         if var sorted = places.existingPlace(at: path)?.existingIndex(ordering)?.index,
-            sorted.follow(ordering, from: content.root.node(at: path), to: node, atMost: context.limits.inlineChildren) {
+            sorted.follow(from: content.root.node(at: path), to: node, atMost: context.limits.inlineChildren) {
             return PastOrder(ordering: ordering, index: sorted)
         }
         guard node.childCount <= context.limits.inlineChildren else { return nil }

@@ -182,10 +182,10 @@ final class ReadRequests: @unchecked Sendable {
         let (query, path) = (selecting.query, selecting.path)
         let node = content.root.node(at: path)
         if var own = selecting.own {
-            guard own.index.follow(query.orderedBy, from: own.node, to: node, atMost: limits.followedChanges) else {
+            guard own.index.follow(from: own.node, to: node, atMost: limits.followedChanges) else {
                 return again(selecting)
             }
-            return select(selecting, of: node, from: .indexed(own.index))
+            return select(selecting, of: node, from: .indexed(own.index, of: node.children))
         }
         switch indexes.order(node, at: path, by: query.orderedBy, mustKeep: selecting.mustKeep) {
         case .success(let children)?: select(selecting, of: node, from: children)
@@ -254,7 +254,7 @@ final class ReadRequests: @unchecked Sendable {
             guard let selection else { return selecting.done(.failure(.noRoomForQuery), true) }
             var selecting = selecting
             selecting.isLater = true
-            if case .indexed(let index) = children, let own = selecting.own {
+            if case .indexed(let index, _) = children, let own = selecting.own {
                 selecting.own = Own(index: index, node: node, hold: own.hold)
             }
             catchUp(selecting, selection, node)
@@ -274,10 +274,10 @@ final class ReadRequests: @unchecked Sendable {
         let before = node.children
         let children: OrderedChildren
         if var own = selecting.own {
-            guard own.index.follow(query.orderedBy, from: own.node, to: now, atMost: limits.followedChanges) else {
+            guard own.index.follow(from: own.node, to: now, atMost: limits.followedChanges) else {
                 return again(selecting)
             }
-            children = .indexed(own.index)
+            children = .indexed(own.index, of: now.children)
         } else {
             guard let known = places.existingPlace(at: selecting.path)?.children(of: now, by: query.orderedBy) ?? byKey(query, now) else {
                 return again(selecting)

@@ -1,62 +1,101 @@
 /// The children of a place in some order; for key order the tree itself is the index.
 public enum OrderedChildren: Sendable {
     case byKey(ChildMap)
-    case indexed(OrderedIndex)
+    /// An index, and the children it was built of, which a sparse one does not contain.
+    case indexed(OrderedIndex, of: ChildMap)
 
     /// Calls `body` for children in ascending order, from the first one that the start bound admits, until it returns false.
     public func ascend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
         switch self {
-        case .indexed(let index): index.ascend(from: bound, body)
-        case .byKey(let children):
-            var start: Key?
-            switch bound?.key {
-            case .highest: return
-            case .key(let key): start = key
-            case .lowest, nil: break
-            }
-            for (key, _) in children.ascending(from: start) {
-                let child = OrderedChild(value: .null, key: key)
-                if let bound, !bound.admitsAsStart(child) { continue }
-                if !body(child) { return }
-            }
+        case .byKey(let children): _ = Self.ascend(children, from: bound, body)
+        case .indexed(let index, let children):
+            if hasOthers, bound?.admitsNull ?? true, !Self.ascend(children, from: bound, without: index.ordering, body) { return }
+            index.ascend(from: bound, body)
         }
     }
 
     /// Calls `body` for children in descending order, from the last one that the end bound admits, until it returns false.
     public func descend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
         switch self {
-        case .indexed(let index): index.descend(from: bound, body)
-        case .byKey(let children):
-            var start: Key?
-            switch bound?.key {
-            case .lowest: return
-            case .key(let key): start = key
-            case .highest, nil: break
+        case .byKey(let children): Self.descend(children, from: bound, body)
+        case .indexed(let index, let children):
+            guard hasOthers else { return index.descend(from: bound, body) }
+            var goesOn = true
+            index.descend(from: bound) {
+                goesOn = body($0)
+                return goesOn
             }
-            for (key, _) in children.descending(from: start) {
-                let child = OrderedChild(value: .null, key: key)
-                if let bound, !bound.admitsAsEnd(child) { continue }
-                if !body(child) { return }
-            }
+            // A bound behind the first value does not restrict those without one.
+            if goesOn { Self.descend(children, from: bound.flatMap { $0.admitsNull ? $0 : nil }, without: index.ordering, body) }
+        }
+    }
+
+    /// True if a sparse index leaves out some of the children.
+    private var hasOthers: Bool { if case .indexed(let index, let children) = self { index.isSparse && index.count < children.count } else { false } }
+
+    /// - Parameter ordering: skips children that have a value in this order.
+    /// - Returns: false if `body` did.
+    private static func ascend(
+        _ children: ChildMap, from bound: OrderBound?, without ordering: TreeQuery.Index? = nil, _ body: (OrderedChild) -> Bool
+    ) -> Bool {
+        var start: Key?
+        switch bound?.key {
+        case .highest: return true
+        case .key(let key): start = key
+        case .lowest, nil: break
+        }
+        for (key, node) in children.ascending(from: start) where ordering?.place(key, node).value.isNull ?? true {
+            let child = OrderedChild(value: .null, key: key)
+            if let bound, !bound.admitsAsStart(child) { continue }
+            if !body(child) { return false }
+        }
+        return true
+    }
+
+    private static func descend(
+        _ children: ChildMap, from bound: OrderBound?, without ordering: TreeQuery.Index? = nil, _ body: (OrderedChild) -> Bool
+    ) {
+        var start: Key?
+        switch bound?.key {
+        case .lowest: return
+        case .key(let key): start = key
+        case .highest, nil: break
+        }
+        for (key, node) in children.descending(from: start) where ordering?.place(key, node).value.isNull ?? true {
+            let child = OrderedChild(value: .null, key: key)
+            if let bound, !bound.admitsAsEnd(child) { continue }
+            if !body(child) { return }
         }
     }
 }
 
 extension OrderedChildren {
     /// The most steps that `TreeQuery.extent` takes.
-    public var extentSteps: Int { if case .indexed(let index) = self { 3 * index.parts } else { 0 } }
+    public var extentSteps: Int {
+        guard case .indexed(let index, _) = self else { return 0 }
+        return 3 * (hasOthers ? index.count : index.parts)
+    }
 
     fileprivate func rank(of child: OrderedChild) -> Int {
         switch self {
-        case .byKey(let children): children.rank(of: child.key)
-        case .indexed(let index): index.rank(of: child)
+        case .byKey(let children): return children.rank(of: child.key)
+        case .indexed(let index, let children):
+            guard hasOthers else { return index.rank(of: child) }
+            guard child.value.isNull else { return children.count - index.count + index.rank(of: child) }
+            let rank = children.rank(of: child.key)
+            return rank - index.valuedRanks(in: children).count { $0 < rank }
         }
     }
 
     fileprivate func child(at rank: Int) -> OrderedChild? {
         switch self {
-        case .byKey(let children): children.key(at: rank).map { OrderedChild(value: .null, key: $0) }
-        case .indexed(let index): index.child(at: rank)
+        case .byKey(let children): return children.key(at: rank).map { OrderedChild(value: .null, key: $0) }
+        case .indexed(let index, let children):
+            let others = hasOthers ? children.count - index.count : 0
+            guard rank < others else { return index.child(at: rank - others) }
+            // Behind those with a value that come before it by key.
+            let at = index.valuedRanks(in: children).reduce(rank) { at, valued in valued <= at ? at + 1 : at }
+            return children.key(at: at).map { OrderedChild(value: .null, key: $0) }
         }
     }
 }

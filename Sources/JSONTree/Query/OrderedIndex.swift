@@ -1,11 +1,19 @@
-/// The children of one place in the order of an index, updated with each change.
+/// The children of one place in an order, updated with each change.
 ///
 ///     chunks  [ a b c … | d e f … | … ]     each ascending, ≤ 256 entries; each chunk sorts before the next
 ///
+/// Children without a value sort first, by key. If hardly any child has a value, as with the members of a set (`types/cafe`), the index is sparse:
+/// it has no entries for the others, which `OrderedChildren` takes from the place itself.
+///
 /// Insert, remove and seek take O(log n) comparisons and move at most one chunk.
 public struct OrderedIndex: Sendable {
+    public let ordering: TreeQuery.Index
     private var chunks: ContiguousArray<ContiguousArray<OrderedChild>> = []
+    /// The number of entries: in a sparse index, of children with a value.
     public private(set) var count = 0
+    public let isSparse: Bool
+    /// The number of children when the index was built.
+    private let countAtFirst: Int
     /// The number of chunks, which a rank adds up one by one.
     var parts: Int { chunks.count }
 
@@ -14,11 +22,19 @@ public struct OrderedIndex: Sendable {
     /// The bytes of one entry: its fields, plus copies of a name the length of a push id and of a short text.
     public static let bytesOfEntry = MemoryLayout<OrderedChild>.stride + 2 * NodeCost.text(20)
 
-    /// Builds the index of an object's children. O(n log n)
+    /// Builds the index of an object's children. O(n + m log m) for m children with a value
     public init(_ ordering: TreeQuery.Index, of node: Node) {
-        var entries = ContiguousArray<OrderedChild>()
-        for (key, child) in node.children { entries.append(ordering.place(key, child)) }
-        entries.sort { $0.order($1) < 0 }
+        // Those without a value are already in their order.
+        var (entries, valued) = (ContiguousArray<OrderedChild>(), ContiguousArray<OrderedChild>())
+        for (key, child) in node.children {
+            let place = ordering.place(key, child)
+            if place.value.isNull { entries.append(place) } else { valued.append(place) }
+        }
+        valued.sort { $0.order($1) < 0 }
+        self.ordering = ordering
+        countAtFirst = entries.count + valued.count
+        isSparse = entries.count >= 15 * valued.count
+        if isSparse { entries = valued } else { entries += valued }
         count = entries.count
         let fill = Self.chunkCapacity * 3 / 4
         for start in stride(from: 0, to: entries.count, by: fill) {
@@ -26,8 +42,13 @@ public struct OrderedIndex: Sendable {
         }
     }
 
-    /// Precondition: no entry has the same value and key.
+    /// True if so many children have got a value that a sparse index should be built again, as one with all of them.
+    public var isOutgrown: Bool { isSparse && count > max(64, countAtFirst / 2) }
+
+    /// Adds a child.
+    /// - Precondition: no entry has the same value and key.
     public mutating func insert(_ child: OrderedChild) {
+        if isSparse, child.value.isNull { return }
         count += 1
         guard !chunks.isEmpty else {
             chunks = [[child]]
@@ -57,16 +78,16 @@ public struct OrderedIndex: Sendable {
     /// Updates an index of `old` to `new`, a later version of the same children.
     /// - Parameter most: the bound of `ChildMap.changes(since:atMost:)`.
     /// - Returns: false, with the index unchanged, if the bound is exceeded.
-    public mutating func follow(_ ordering: TreeQuery.Index, from old: Node, to new: Node, atMost most: Int) -> Bool {
+    public mutating func follow(from old: Node, to new: Node, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
         let (before, after) = (old.children, new.children)
         guard let changes = after.changes(since: before, atMost: most) else { return false }
-        for change in changes { move(ordering, change) }
+        for change in changes { move(change) }
         return true
     }
 
     /// Moves the entry of one changed child.
-    public mutating func move(_ ordering: TreeQuery.Index, _ change: ChildMap.Change) {
+    public mutating func move(_ change: ChildMap.Change) {
         let was = change.old.map { ordering.place(change.key, $0) }
         let now = change.new.map { ordering.place(change.key, $0) }
         if let was, let now, was.order(now) == 0 { return }
@@ -100,6 +121,9 @@ public struct OrderedIndex: Sendable {
         }
         return low
     }
+
+    /// The ranks in a place's children by key of those with a value, ascending. O(m log n), for a sparse index
+    func valuedRanks(in children: ChildMap) -> [Int] { chunks.joined().map { children.rank(of: $0.key) }.sorted() }
 
     /// The number of entries before this one. O(log n + chunks)
     func rank(of child: OrderedChild) -> Int {

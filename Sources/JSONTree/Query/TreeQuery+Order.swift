@@ -53,6 +53,9 @@ public struct OrderBound: Sendable {
         }
     }
 
+    /// Whether the bound lies among the children without a value, which sort first.
+    var admitsNull: Bool { value.isNull }
+
     /// Whether a child lies in a range that starts at this bound.
     public func admitsAsStart(_ child: OrderedChild) -> Bool {
         let order = order(of: child)

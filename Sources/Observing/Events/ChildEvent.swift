@@ -74,7 +74,7 @@ extension ChildEvent {
         _ query: TreeQuery, from old: Node, to new: Node, showing shown: ContiguousArray<OrderedChild>
     ) -> [ChildEvent] {
         let ordering = query.orderedBy
-        let ordered: OrderedChildren = ordering == .key ? .byKey(old.children) : .indexed(OrderedIndex(ordering, of: old))
+        let ordered: OrderedChildren = ordering == .key ? .byKey(old.children) : .indexed(OrderedIndex(ordering, of: old), of: old.children)
         let former = query.select(from: ordered)
         let now = Set(shown.lazy.map(\.key))
         var places: [Key: OrderedChild] = [:]

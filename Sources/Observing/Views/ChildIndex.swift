@@ -75,7 +75,6 @@ package final class ChildIndex: @unchecked Sendable {
         guard index != nil else { return }
         for change in changes {
             index?.move(
-                ordering,
                 ChildMap.Change(key: change.key, old: change.old.exists ? change.old : nil, new: change.new.exists ? change.new : nil))
         }
     }

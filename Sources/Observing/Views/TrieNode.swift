@@ -112,7 +112,7 @@ package final class TrieNode {
     /// The children in an order; nil if its index is not ready.
     package func children(of node: Node, by ordering: TreeQuery.Index) -> OrderedChildren? {
         if ordering == .key { return .byKey(node.children) }
-        return existingIndex(ordering)?.index.map { .indexed($0) }
+        return existingIndex(ordering)?.index.map { .indexed($0, of: node.children) }
     }
 }
 
@@ -125,7 +125,9 @@ package final class TrieNode {
                 let needed = (order(index.ordering).map { ordered[$0].count } ?? 0) + (queried?.views(needing: index.ordering) ?? 0)
                 found.check(index.views, is: needed, "views of \(index.ordering.text) at \(path)")
                 found.check(!index.isDropped, "a dropped index at \(path)")
-                if let sorted = index.index { found.check(sorted.count, is: node.childCount, "children of \(index.ordering.text) at \(path)") }
+                guard let sorted = index.index else { continue }
+                let others = sorted.isSparse ? node.children.count { index.ordering.place($0, $1).value.isNull } : 0
+                found.check(sorted.count, is: node.childCount - others, "children of \(index.ordering.text) at \(path)")
             }
             for view in views {
                 guard case .window(let window) = view.shown else { continue }

@@ -22,7 +22,7 @@ import TestSupport
             } else {
                 var index = OrderedIndex(.value, of: .null)
                 for (key, child) in map { index.insert(TreeQuery.Index.value.place(key, child)) }
-                children = .indexed(index)
+                children = .indexed(index, of: map)
             }
             for _ in 0..<20 {
                 func bound() -> TreeQuery.Bound? {
@@ -42,6 +42,40 @@ import TestSupport
                 let edge = query.keeps == .first ? selected.last : selected.first
                 #expect(extent.edge?.key == edge?.key, "\(query) \(node.json)")
             }
+        }
+    }
+
+    /// Hardly any child has a value at first, and then more and more.
+    @Test(arguments: Array(1...20) as [UInt64])
+    func indexOfFewValues_selectsAsAllChildrenSorted(seed: UInt64) {
+        var random = SeededRandom(seed)
+        let ordering = TreeQuery.Index.child("of/x")
+        func child(_ share: Int) -> Node { random.below(100) < share ? ["of": ["x": .int(Int64(random.below(4)))], "n": 1] : ["n": 1] }
+        let count = [1, 20, 400][Int(seed % 3)]
+        var map = ChildMap()
+        for i in 0..<count { map.set(Key("k\(i)"), child(4)) }
+        var index = OrderedIndex(ordering, of: .object(map.map { ($0.key, $0.node) }))
+        #expect(seed % 3 != 2 || index.isSparse)
+        for step in 0..<60 {
+            let key = Key("k\(random.below(count + 5))")
+            let (old, new) = (map[key], random.chance(10) ? Node.null : child(step))
+            map.set(key, new)
+            index.move(ChildMap.Change(key: key, old: old, new: new.exists ? new : nil))
+            let all = map.map { ordering.place($0.key, $0.node) }.sorted { $0.order($1) < 0 }
+            func bound() -> TreeQuery.Bound? {
+                if random.chance(40) { return nil }
+                let key: Key? = random.pick([nil, "[MIN_NAME]", "[MAX_NAME]", Key("k\(random.below(count))")])
+                return TreeQuery.Bound(value: random.pick([.null, .int(1), .int(2)]), key: key, inclusive: random.pick([nil, true, false]))
+            }
+            let query = TreeQuery(
+                index: ordering, start: bound(), end: bound(), limit: random.pick([nil, 1, 7]), viewFrom: random.pick([.first, .last]))
+            let range = all.filter { query.admits($0) }
+            let expected = query.keeps == .first ? range.prefix(query.limit ?? .max) : range.suffix(query.limit ?? .max)
+            let children = OrderedChildren.indexed(index, of: map)
+            #expect(query.select(from: children).map(\.key) == expected.map(\.key), "\(query)")
+            let extent = query.extent(in: children)
+            #expect(extent.count == expected.count, "\(query)")
+            #expect(extent.edge?.key == (query.keeps == .first ? expected.last : expected.first)?.key, "\(query)")
         }
     }
 }

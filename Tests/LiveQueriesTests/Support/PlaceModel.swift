@@ -40,7 +40,7 @@ final class PlaceModel {
     }
 
     func ordered(_ order: TreeQuery.Index) -> OrderedChildren? {
-        order == .key ? .byKey(place.children) : indexes[order].map { .indexed($0) }
+        order == .key ? .byKey(place.children) : indexes[order].map { .indexed($0, of: place.children) }
     }
 
     // MARK: Random things
@@ -124,7 +124,7 @@ final class PlaceModel {
                 records.random.chance(70) ? Window(query, over: place, from: .order(children), settings) : window(query)
             guard var window = made else { return faults.append("too many") }
             if records.random.chance(30) {
-                let before = OrderedChildren.indexed(OrderedIndex(query.tree.orderedBy, of: earlier))
+                let before = OrderedChildren.indexed(OrderedIndex(query.tree.orderedBy, of: earlier), of: earlier.children)
                 let isByKey = query.tree.orderedBy == .key
                 window = Window(query, over: earlier, from: .order(isByKey ? .byKey(earlier.children) : before), settings)
                 if !window.follow(from: earlier, to: place, from: .order(children), atMost: 100_000) { faults.append("does not follow") }
@@ -183,7 +183,7 @@ final class PlaceModel {
             for order in indexes.keys {
                 let change = ChildMap.Change(
                     key: write.key, old: write.old.exists ? write.old : nil, new: write.new.exists ? write.new : nil)
-                indexes[order]?.move(order, change)
+                indexes[order]?.move(change)
             }
         }
         told { queries.apply(writes, over: place, in: ordered, $0) }

@@ -17,7 +17,7 @@ import TestSupport
         for _ in 0..<200 { values[Key("k\(Int.random(in: 0..<400, using: &random))")] = Int.random(in: 0..<100, using: &random) }
         func node() -> Node { .object(values.map { ($0.key, Node.int(Int64($0.value))) }) }
         func children(_ node: Node) -> OrderedChildren {
-            ordering == .key ? .byKey(node.children) : .indexed(OrderedIndex(ordering, of: node))
+            ordering == .key ? .byKey(node.children) : .indexed(OrderedIndex(ordering, of: node), of: node.children)
         }
         var window = QueryWindow(query, over: children(node()))
         for _ in 0..<30 {
