@@ -52,7 +52,8 @@ final class LoadRun {
     }
 
     /// Connects all clients, and returns when all their observers have their first events.
-    func connect() throws {
+    /// - Parameter seconds: how long the clients take to come; 0 for as fast as the hub takes them.
+    func connect(within seconds: Double = 0) throws {
         for (system, load) in systems.enumerated() {
             first.append(connections.count)
             for number in 0..<scaled(type(of: load).connections, scale) {
@@ -61,7 +62,10 @@ final class LoadRun {
             }
         }
         try swarm.finishUpgrades()
+        let start = vigla_monotonic_ns()
         for peer in swarm.peers {
+            let due = start + UInt64(seconds * 1e9) * UInt64(peer.index) / UInt64(connections.count)
+            while vigla_monotonic_ns() < due { _ = try swarm.frames(withinMs: 1) { try receive($0, $1, $2) } }
             let (system, number) = (connections[peer.index].system, connections[peer.index].number)
             let (uid, claims) = systems[system].user(of: number)
             // Observers have the first numbers, so that the first one's events are found by theirs.
