@@ -130,7 +130,7 @@ public struct Commit: Sendable, Equatable {
 }
 
 /// One change of the tree with server values resolved, or of the state beside it: pending onDisconnect writes, write times, pending rows,
-/// forwarded requests.
+/// forwarded requests, deliveries.
 public enum JournalOperation: Sendable, Equatable {
     /// Replaces the node at the path; `null` removes it.
     case set(Path, Node)
@@ -150,12 +150,14 @@ public enum JournalOperation: Sendable, Equatable {
     indirect case open(UInt64, OpenWrite?)
     /// Changes the state of forwarded requests; the tree is unchanged.
     indirect case peer(PeerChange)
+    /// Adds or replaces a pending delivery; null removes it. The tree is unchanged.
+    indirect case delivery(Key, Node)
 
     /// The path that it changes; nil if the tree is unchanged.
     public var path: Path? {
         switch self {
         case .set(let path, _), .priority(let path, _), .add(let path, _): path
-        case .pending, .written, .pendingRows, .open, .peer: nil
+        case .pending, .written, .pendingRows, .open, .peer, .delivery: nil
         }
     }
 }
@@ -166,7 +168,7 @@ extension Node {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
         case .add(let path, let node): merge(node, at: path)
-        case .pending, .written, .pendingRows, .open, .peer: break
+        case .pending, .written, .pendingRows, .open, .peer, .delivery: break
         }
     }
 }

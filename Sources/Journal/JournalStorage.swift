@@ -78,6 +78,7 @@ public struct OpenedJournal: Sendable {
 }
 
 /// The last durable state of a namespace.
+@dynamicMemberLookup
 public struct Recovered: Sendable {
     public var root: Node
     /// Number of the last commit, which the next batch continues; 0 without any.
@@ -86,46 +87,41 @@ public struct Recovered: Sendable {
     public var replayed: Int
     /// Pending onDisconnect writes of the sessions that had not ended.
     public var pending: [PendingSession]
-    /// When nodes were last written.
-    public var written = WrittenTimes()
-    /// Inbox rows and removals left pending.
-    public var pendingRows = PendingInboxRows()
-    /// Which requests of other hubs were carried out.
-    public var peers = PeerRequests()
+    public var beside: StateBesideTree
     /// The newest epoch of a writer.
     public var epoch: UInt64
 
     public init(
-        root: Node = .null, sequence: UInt64 = 0, replayed: Int = 0, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
-        pendingRows: PendingInboxRows = PendingInboxRows(), peers: PeerRequests = PeerRequests(), epoch: UInt64 = 0
+        root: Node = .null, sequence: UInt64 = 0, replayed: Int = 0, pending: [PendingSession] = [],
+        beside: StateBesideTree = StateBesideTree(), epoch: UInt64 = 0
     ) {
         (self.root, self.sequence, self.replayed, self.pending, self.epoch) = (root, sequence, replayed, pending, epoch)
-        (self.written, self.pendingRows, self.peers) = (written, pendingRows, peers)
+        self.beside = beside
     }
+
+    public subscript<Part>(dynamicMember part: KeyPath<StateBesideTree, Part>) -> Part { beside[keyPath: part] }
 }
 
-/// The whole state after a commit.
+/// The whole state after a commit. The recipients of its pending rows must be known, because unknown ones depend on the tree of an earlier commit.
+@dynamicMemberLookup
 public struct JournalSnapshot: Sendable {
     public var root: Node
     /// Number of the last commit in it.
     public var sequence: UInt64
     /// Pending onDisconnect writes of the sessions that have not ended.
     public var pending: [PendingSession]
-    /// When nodes were last written.
-    public var written: WrittenTimes
-    /// Pending inbox rows and removals. Their recipients must be known, because unknown ones depend on the tree of an earlier commit.
-    public var pendingRows: PendingInboxRows
-    /// Which requests of other hubs were carried out.
-    public var peers: PeerRequests
+    public var beside: StateBesideTree
 
-    public init(
-        root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
-        pendingRows: PendingInboxRows = PendingInboxRows(), peers: PeerRequests = PeerRequests()
-    ) {
+    public init(root: Node, sequence: UInt64, pending: [PendingSession] = [], beside: StateBesideTree = StateBesideTree()) {
         self.root = root
         self.sequence = sequence
         self.pending = pending
-        (self.written, self.pendingRows, self.peers) = (written, pendingRows, peers)
+        self.beside = beside
+    }
+
+    public subscript<Part>(dynamicMember part: WritableKeyPath<StateBesideTree, Part>) -> Part {
+        get { beside[keyPath: part] }
+        set { beside[keyPath: part] = newValue }
     }
 }
 

@@ -70,7 +70,7 @@ import TestSupport
             settings.chunks.full = 4_000
             try store.close()
             let other = try JournalStore.open(folder: folder.path, settings: settings)
-            try await other.journal(for: "main").finish(JournalSnapshot(root: ["n": 1], sequence: 1, pendingRows: recovered.pendingRows))
+            try await other.journal(for: "main").finish(JournalSnapshot(root: ["n": 1], sequence: 1, beside: recovered.beside))
             try other.close()
         }
         let store = try JournalStore.open(folder: folder.path)

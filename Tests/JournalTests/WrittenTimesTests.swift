@@ -81,7 +81,9 @@ import TestSupport
             settings.chunks.full = 4_000
             try store.close()
             let other = try JournalStore.open(folder: folder.path, settings: settings)
-            try await other.journal(for: "main").finish(JournalSnapshot(root: ["n": 1], sequence: 1, written: times))
+            var beside = StateBesideTree()
+            beside.written = times
+            try await other.journal(for: "main").finish(JournalSnapshot(root: ["n": 1], sequence: 1, beside: beside))
             try other.close()
         }
         let store = try JournalStore.open(folder: folder.path)

@@ -12,12 +12,7 @@ final class Content {
         var root = Node.null
         /// Number of the last commit.
         var sequence: UInt64 = 0
-        /// When nodes were last written, if the rules need that.
-        var written = WrittenTimes()
-        /// Inbox rows and removals that commits left pending.
-        var pendingRows = PendingInboxRows()
-        /// Which requests of other hubs were carried out.
-        var peers = PeerRequests()
+        var beside = StateBesideTree()
     }
 
     private(set) var state: State
@@ -34,9 +29,9 @@ final class Content {
 
     var root: Node { state.root }
     var sequence: UInt64 { state.sequence }
-    var written: WrittenTimes { state.written }
-    var pendingRows: PendingInboxRows { state.pendingRows }
-    var peers: PeerRequests { state.peers }
+    var written: WrittenTimes { state.beside.written }
+    var pendingRows: PendingInboxRows { state.beside.pendingRows }
+    var peers: PeerRequests { state.beside.peers }
 
     /// The rules in force, from any thread.
     var publishedRules: RuleSet { published.withLock { $0 } }
@@ -72,14 +67,7 @@ final class Content {
 
     /// Applies the operations of the last commit that concern state outside the tree.
     func apply(_ operations: some Sequence<JournalOperation>) {
-        for operation in operations {
-            switch operation {
-            case .written, .open: state.written.apply(operation)
-            case .pendingRows(let change): state.pendingRows.apply(change, in: state.root)
-            case .peer(let change): state.peers.apply(change)
-            case .set, .priority, .add, .pending: break
-            }
-        }
+        for operation in operations { state.beside.apply(operation, in: state.root) }
     }
 
     /// Goes back to the durable state.

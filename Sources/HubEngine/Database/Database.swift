@@ -39,15 +39,14 @@ public final class Database: Sendable {
 
     /// - Parameters:
     ///   - start: the recovered content and the sequence number of its last commit.
-    ///   - written: when nodes were last written, as recovered.
-    ///   - pendingRows: inbox rows and removals left pending by the previous process; continued in the background.
+    ///   - beside: what is kept beside the tree, as recovered. Inbox rows and removals left pending by the previous process are continued in
+    ///     the background.
     ///   - pending: onDisconnect writes of the previous process's sessions. They are applied before the first request, one commit per
     ///     session (contract §6.2).
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
     ///   - epoch: of this writer; see `JournalBatch`.
     ///   - follows: true to start as a follower, which applies another writer's commits and accepts no writes.
     ///   - writerRole: changes the role between writer and follower; nil if the role never changes.
-    ///   - peers: which requests of other hubs were carried out.
     ///   - link: the connection to the other hubs of a cluster; nil without a cluster.
     ///   - lanes: number of net loops.
     ///   - background: runs work whose cost depends on the size of the data.
@@ -56,9 +55,9 @@ public final class Database: Sendable {
     ///   - onJournal: called when the journal refuses commits, and when it accepts them again.
     ///   - scheduler: the clocks, and the timer for retries of the log.
     public init(
-        name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
-        pendingRows: PendingInboxRows = PendingInboxRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
-        follows: Bool = false, writerRole: WriterRole? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
+        name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), beside: StateBesideTree = StateBesideTree(),
+        pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
+        follows: Bool = false, writerRole: WriterRole? = nil, link: (any HubLink)? = nil,
         lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
@@ -75,12 +74,12 @@ public final class Database: Sendable {
             scheduler: scheduler, sessionPrefix: link.map { SessionName.prefix(of: $0.hub) } ?? "", onJournal: onJournal)
         engine = Engine(
             context, format, rules: rules,
-            start: Content.State(root: start.root, sequence: start.sequence, written: written, pendingRows: pendingRows, peers: peers),
+            start: Content.State(root: start.root, sequence: start.sequence, beside: beside),
             journal: journal, epoch: epoch, follows: follows ? pending : nil, writerRole: writerRole, link: link, refusals: refusals,
             outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
-        if rules.hasExpiry || !written.isEmpty, !follows { queue.async { [engine] in engine.expireOverdue() } }
-        if !pendingRows.isEmpty, !follows { queue.async { [engine] in engine.resumeInboxBackfill() } }
+        if rules.hasExpiry || !beside.written.isEmpty, !follows { queue.async { [engine] in engine.expireOverdue() } }
+        if !beside.pendingRows.isEmpty, !follows { queue.async { [engine] in engine.resumeInboxBackfill() } }
         if link != nil { queue.async { [engine] in engine.beginWithPeers(pending, follows: follows) } }
         if link == nil, !pending.isEmpty, !follows { queue.async { [engine] in engine.applyAbandoned(pending) } }
         writerRole?.begin { [queue, weak engine] role in queue.async { [weak engine] in engine?.roles.request(role) } }
@@ -230,8 +229,7 @@ public final class Database: Sendable {
             let show = { @Sendable (isListed: Bool) in
                 let content = engine.content
                 body(!isListed ? nil : JournalSnapshot(
-                    root: content.root, sequence: content.sequence, pending: engine.pendingSessions, written: content.written,
-                    pendingRows: content.pendingRows, peers: content.peers))
+                    root: content.root, sequence: content.sequence, pending: engine.pendingSessions, beside: content.state.beside))
             }
             if isLast {
                 engine.loop.whenIdle { engine.whenRecipientsKnown(mayWait: false, show) }

@@ -56,9 +56,8 @@ final class NamespaceOpener: Sendable {
             }
             let database = Database(
                 name: name, rules: try rules.open(name), start: (recovered.root, recovered.sequence),
-                written: recovered.written, pendingRows: recovered.pendingRows, pending: recovered.pending, journal: opened.journal,
-                epoch: opened.epoch, follows: opened.writerRole != nil, writerRole: opened.writerRole, peers: recovered.peers,
-                link: opened.link, lanes: lanes.count, limits: catalog.limits(of: name), budget: budget, format: HubFormat(),
+                beside: recovered.beside, pending: recovered.pending, journal: opened.journal, epoch: opened.epoch,
+                follows: opened.writerRole != nil, writerRole: opened.writerRole, link: opened.link, lanes: lanes.count, limits: catalog.limits(of: name), budget: budget, format: HubFormat(),
                 refusals: records.refusals(of: name), outlet: { [lanes] lane, deliveries in lanes[lane].deliver(deliveries) },
                 onJournal: { [logger] in $0.log(name, logger) }, scheduler: scheduler)
             database.makeSnapshots(logger)

@@ -5,7 +5,7 @@ package import JSONTree
 ///     [["s","users/ana",{"age":30}],["r","staff/ana"],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
 /// Batches hold all kinds, and `n` at the start of each commit but the first. A chunk of a snapshot holds only the kinds of one of these
-/// groups: `s`, `p` and `a`; `i` and `o`; `w` and `t`; `q`, `l`, `d` and `x`; `j` and `m`.
+/// groups: `s`, `p` and `a`; `i` and `o`; `w` and `t`; `q`, `l`, `d` and `x`; `j` and `m`; `b`.
 package enum EntryKind: String, CaseIterable {
     /// `path, node`: sets the node.
     case set = "s"
@@ -36,6 +36,8 @@ package enum EntryKind: String, CaseIterable {
     case peerJoins = "j"
     case peerDone = "m"
     case peerGone = "g"
+    /// `id, item`: sets a pending delivery; null removes it.
+    case delivery = "b"
     /// Without fields: the next commit begins.
     case next = "n"
 
@@ -58,6 +60,7 @@ extension JSONWriter {
         case .pendingRows(let change): entry(change)
         case .open(let number, let write): entry(number, write)
         case .peer(let change): entry(change)
+        case .delivery(let id, let item): entry(.delivery, at: Path([id]), item)
         }
     }
 
@@ -141,7 +144,7 @@ extension JSONReader {
         }
         let operation: JournalOperation
         switch kind {
-        case .set, .priority, .add, .written:
+        case .set, .priority, .add, .written, .delivery:
             let path = try storedPath()
             guard try nextElement() else { throw .malformed(offset: start) }
             let node = try storedNode(below: path)
@@ -153,6 +156,9 @@ extension JSONReader {
             case .written:
                 guard let ms = node.time else { throw .malformed(offset: start) }
                 operation = .written(path, ms)
+            case .delivery:
+                guard path.depth == 1, let id = path.keys.first else { throw .malformed(offset: start) }
+                operation = .delivery(id, node)
             default: operation = .add(path, node)
             }
         case .same:

@@ -87,7 +87,7 @@ extension JournalOperation {
         switch self {
         case .set(let path, let node), .add(let path, let node):
             return node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
-        case .priority, .pending, .written, .pendingRows, .open, .peer: return nil
+        case .priority, .pending, .written, .pendingRows, .open, .peer, .delivery: return nil
         }
     }
 }
@@ -150,6 +150,9 @@ extension ArraySlice<JournalOperation> {
                 guard terms.takes(from: &room) else { return false }
             case .pendingRows(.list(_, let keys, _)): for key in keys { room -= key.text.utf8Count + 3 }
             case .pendingRows, .peer: break
+            case .delivery(let id, let item):
+                room -= id.text.utf8Count
+                guard item.takes(from: &room) else { return false }
             case .open(_, let write): guard write?.places.tree.takes(from: &room) ?? true else { return false }
             }
             if room < 0 { return false }

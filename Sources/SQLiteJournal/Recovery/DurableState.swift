@@ -5,16 +5,12 @@ import JSONTree
 struct DurableState {
     var root = Node.null
     var pending = PendingSessions()
-    var written = WrittenTimes()
-    var pendingRows = PendingInboxRows()
-    var peers = PeerRequests()
+    var beside = StateBesideTree()
 
     mutating func apply(_ operation: JournalOperation) {
         switch operation {
         case .pending(let change): pending.apply(change)
-        case .written, .open: written.apply(operation)
-        case .pendingRows(let change): pendingRows.apply(change, in: root)
-        case .peer(let change): peers.apply(change)
+        case .written, .open, .pendingRows, .peer, .delivery: beside.apply(operation, in: root)
         case .set, .priority, .add: root.apply(operation)
         }
     }

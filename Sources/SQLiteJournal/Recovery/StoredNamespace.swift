@@ -47,7 +47,7 @@ struct StoredNamespace {
             guard last >= known.last else { throw PlaceFault(place: "batch of commit \(known.last)") }
             let recovered = Recovered(
                 root: content.root, sequence: last, replayed: state.journalBatches, pending: content.pending.sessions,
-                written: content.written, pendingRows: content.pendingRows, peers: content.peers, epoch: known.epoch)
+                beside: content.beside, epoch: known.epoch)
             return Content(
                 recovered: recovered, snapshots: state,
                 hasLeftovers: try hasLeftovers(besides: snapshot?.manifest, upTo: state.sequence, db))

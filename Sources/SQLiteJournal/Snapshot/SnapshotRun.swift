@@ -100,12 +100,7 @@ final class SnapshotRun: @unchecked Sendable {
     }
 
     private func encodeEntries() -> [UInt8]? {
-        var rest = entries ?? {
-            var all = snapshot.written.operations
-            snapshot.pendingRows.forEach { all.append(.pendingRows($0)) }
-            all += snapshot.peers.changes.map { .peer($0) }
-            return all[...]
-        }()
+        var rest = entries ?? snapshot.beside.operations[...]
         var writer = JSONWriter()
         while writer.bytes.count < sizes.full, let entry = rest.popFirst() { writer.entry(entry) }
         entries = rest

@@ -65,6 +65,7 @@ struct Import: ParsableCommand {
         // The imported content counts as written now, so remove the previous write times.
         before.written.forEach { path, _ in operations.append(.written(path, nil)) }
         for item in before.pendingRows.items { operations.append(.pendingRows(.end(item.id))) }
+        before.deliveries.forEach { id, _ in operations.append(.delivery(id, .null)) }
         for number in before.written.open.keys { operations.append(.open(number, nil)) }
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)

@@ -52,9 +52,9 @@ struct ForwardingOverNatsTests {
             let opened = try cluster.storage.open("main")
             let recovered = opened.recovered
             database = Database(
-                name: "main", rules: .allowAll, start: (recovered.root, recovered.sequence), pending: recovered.pending,
+                name: "main", rules: .allowAll, start: (recovered.root, recovered.sequence), beside: recovered.beside, pending: recovered.pending,
                 journal: opened.journal, epoch: opened.epoch, follows: opened.writerRole != nil, writerRole: opened.writerRole,
-                peers: recovered.peers, link: opened.link, lanes: 1, format: NoFormat(),
+                link: opened.link, lanes: 1, format: NoFormat(),
                 outlet: { _, deliveries in
                     for case .reply(let client, let reply) in deliveries { client.replied(reply) }
                 }, scheduler: .system())

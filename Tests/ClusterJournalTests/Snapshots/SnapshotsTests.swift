@@ -169,8 +169,7 @@ import TestSupport
     private func snapshot(_ store: JournalStore) async throws {
         let content = try store.recover("main")
         let snapshot = JournalSnapshot(
-            root: content.root, sequence: content.sequence, pending: content.pending, written: content.written, pendingRows: content.pendingRows,
-            peers: content.peers)
+            root: content.root, sequence: content.sequence, pending: content.pending, beside: content.beside)
         try await withCheckedContinuation { continuation in
             store.journal(for: "main").store(snapshot) { continuation.resume(returning: $0) }
         }.get()

@@ -30,12 +30,12 @@ final class EngineHarness: Sendable {
     }
 
     init(
-        rules: RuleSet = .allowAll, root: Node = .null, written: WrittenTimes = WrittenTimes(), pendingRows: PendingInboxRows = PendingInboxRows(),
+        rules: RuleSet = .allowAll, root: Node = .null, beside: StateBesideTree = StateBesideTree(),
         pending: [PendingSession] = [], sequence: UInt64 = 0,
         log: (any Journal)? = nil, epoch: UInt64 = 0, lanes: Int = 2, limits: EngineLimits = EngineLimits(),
         work: TestWork = TestWork(), background: BackgroundWork? = nil, budget: MemoryBudget = MemoryBudget(1 << 30),
         format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil,
-        follows: Bool = false, writerRole: WriterRole? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
+        follows: Bool = false, writerRole: WriterRole? = nil, link: (any HubLink)? = nil,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
         let sink = Sink()
@@ -43,9 +43,9 @@ final class EngineHarness: Sendable {
         self.time = time
         self.work = work
         database = Database(
-            name: "test", rules: rules, start: (root, sequence), written: written, pendingRows: pendingRows, pending: pending,
+            name: "test", rules: rules, start: (root, sequence), beside: beside, pending: pending,
             journal: log, epoch: epoch,
-            follows: follows, writerRole: writerRole, peers: peers, link: link, lanes: lanes, limits: limits,
+            follows: follows, writerRole: writerRole, link: link, lanes: lanes, limits: limits,
             background: background ?? work.background, budget: budget, format: format,
             refusals: refusals,
             outlet: { sink.receive($0, $1) }, onJournal: onJournal, scheduler: time.scheduler)

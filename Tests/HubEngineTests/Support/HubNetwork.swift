@@ -149,15 +149,15 @@ final class HubNetwork: @unchecked Sendable {
     }
 
     /// The journal's content.
-    private var stored: (root: Node, sequence: UInt64, pending: PendingSessions, peers: PeerRequests) {
-        let found = Mutex<(Node, UInt64, PendingSessions, PeerRequests)>((.null, 0, PendingSessions(), PeerRequests()))
+    private var stored: (root: Node, sequence: UInt64, pending: PendingSessions, beside: StateBesideTree) {
+        let found = Mutex<(Node, UInt64, PendingSessions, StateBesideTree)>((.null, 0, PendingSessions(), StateBesideTree()))
         journal.tail(from: 0) { event in
             guard case .batch(let batch) = event else { return }
             found.withLock { found in
                 for operation in batch.operations {
                     found.0.apply(operation)
                     if case .pending(let change) = operation { found.2.apply(change) }
-                    if case .peer(let change) = operation { found.3.apply(change) }
+                    found.3.apply(operation, in: found.0)
                 }
                 found.1 = batch.sequence
             }
@@ -172,8 +172,8 @@ final class HubNetwork: @unchecked Sendable {
         epoch += 1
         let stored = stored
         hub.harness = EngineHarness(
-            rules: rules, root: stored.root, pending: stored.pending.sessions, sequence: stored.sequence, log: hub.log, epoch: epoch,
-            limits: limits, peers: stored.peers, link: hub)
+            rules: rules, root: stored.root, beside: stored.beside, pending: stored.pending.sessions, sequence: stored.sequence, log: hub.log, epoch: epoch,
+            limits: limits, link: hub)
         hub.harness.settle()
         choose(hub)
         return hub

@@ -8,17 +8,21 @@ import TestSupport
 /// A database that writes by itself, with a journal that can be replayed to restart it in the state after any of its batches or commits.
 final class RestartHarness {
     /// The state that a journal holds.
+    @dynamicMemberLookup
     struct Stored: Sendable {
         var root = Node.null
-        var written = WrittenTimes()
-        var pendingRows = PendingInboxRows()
+        var beside = StateBesideTree()
         var sequence: UInt64 = 0
+
+        subscript<Part>(dynamicMember part: WritableKeyPath<StateBesideTree, Part>) -> Part {
+            get { beside[keyPath: part] }
+            set { beside[keyPath: part] = newValue }
+        }
 
         fileprivate mutating func apply(_ operations: some Sequence<JournalOperation>) {
             for operation in operations {
                 root.apply(operation)
-                written.apply(operation)
-                if case .pendingRows(let change) = operation { pendingRows.apply(change, in: root) }
+                beside.apply(operation, in: root)
             }
         }
     }
@@ -39,7 +43,8 @@ final class RestartHarness {
     ) throws {
         self.rules = try RuleSet(parsing: rules)
         (self.limits, self.refusals, self.gate) = (limits, refusals, gate)
-        base = Stored(root: root, written: written)
+        base = Stored(root: root)
+        base.written = written
         hub = Self.hub(self.rules, base, journal, limits, now, refusals, gate)
         settle()
     }
@@ -49,7 +54,7 @@ final class RestartHarness {
         _ refusals: (any RefusalListener)?, _ gate: GatedWork?
     ) -> EngineHarness {
         EngineHarness(
-            rules: rules, root: stored.root, written: stored.written, pendingRows: stored.pendingRows, sequence: stored.sequence, log: journal,
+            rules: rules, root: stored.root, beside: stored.beside, sequence: stored.sequence, log: journal,
             limits: limits, background: gate?.work, now: now, refusals: refusals)
     }
 

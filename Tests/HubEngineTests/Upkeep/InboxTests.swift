@@ -132,7 +132,7 @@ import Testing
             _ = it.put("news/n", Self.news())
             let rest = it.stored(after: count)
             let log = FlakyLog(root: rest.root)
-            let hub = EngineHarness(rules: it.rules, root: rest.root, pendingRows: rest.pendingRows, log: log, limits: limits, now: 5)
+            let hub = EngineHarness(rules: it.rules, root: rest.root, beside: rest.beside, log: log, limits: limits, now: 5)
             hub.settle()
             let client = Client.make()
             hub.database.submit(.put(count.isMultiple(of: 2) ? "news" : "news/n", .null), from: client)
