@@ -1,3 +1,5 @@
+import Glibc
+
 /// The cells of a `GeoIndex` in small pages. A copy shares them; a change copies only the pages that it writes.
 struct CellPages {
     private var pages: ContiguousArray<ContiguousArray<GeoIndex.Cell>> = []
@@ -26,9 +28,9 @@ struct CellPages {
 /// The cell's own box distinguishes far cells poorly. Seen from the antipode, all boxes of a country are equally far, since their corners stick out
 /// of the sphere. Angles on the sphere distinguish them as well as near ones.
 struct SphereCap {
-    private let x: Double
-    private let y: Double
-    private let z: Double
+    let x: Double
+    let y: Double
+    let z: Double
     /// Cosine and sine of half of the angle.
     private let cosine: Double
     private let sine: Double
@@ -49,6 +51,9 @@ struct SphereCap {
         sine = (max(0, chordSquared) / 4).squareRoot()
         cosine = (1 - sine * sine).squareRoot()
     }
+
+    /// In radians: 0…π.
+    var angle: Double { 2 * atan2(sine, cosine) }
 
     /// The chords from a point to the direction, and to its antipode: 2 sin and 2 cos of half of the angle between them.
     @inline(__always)

@@ -27,6 +27,10 @@ public struct GeoPoint: Sendable, Hashable {
         z = sin(phi)
     }
 
+    private init(z: Double) { (x, y, self.z) = (0, 0, z) }
+
+    static let northPole = GeoPoint(z: 1)
+
     /// The squared chord to another position: 0…4.
     @inline(__always)
     func chordSquared(_ other: GeoPoint) -> Double {
