@@ -20,6 +20,8 @@ export interface Query {
   where?: Condition[];
   /** The rules of the place need a `.geoIndex`, also with `--dev`. */
   near?: Circle;
+  /** Excludes `near`. The rules of the place need a `.geoIndex` here, too. */
+  within?: Region;
 }
 
 export type Condition =
@@ -31,6 +33,18 @@ export type Condition =
 export interface Centre { lat: number; lng: number }
 /** `radius` is in metres; `limit` is how many of the nearest. One of the two is needed. */
 export interface Circle extends Centre { radius?: number; limit?: number }
+
+/** Degrees. `west` beyond `east` crosses the antimeridian. */
+export interface Box { south: number; west: number; north: number; east: number }
+/** A box, also as [south, west, north, east]; a polygon of at least three points, each [lat, lng]; or the place where a region is stored. */
+export type Region =
+  | Box
+  | [south: number, west: number, north: number, east: number]
+  | [lat: number, lng: number][]
+  | Centre[]
+  | { type: 'Polygon'; coordinates: number[][][] }
+  | (Centre & { radius: number })
+  | string;
 
 export type EventName = 'value' | 'added' | 'changed' | 'removed' | 'moved' | 'count' | 'ready';
 
@@ -100,8 +114,8 @@ export class Observer<T = any> implements AsyncIterable<Event<T>> {
   /** The rules do not declare the order of the query. */
   readonly lacksIndex: boolean;
   end(): void;
-  /** Moves the centre of a `near`. Resolves without a connection too: the next one begins there. */
-  move(near: Centre): Promise<void>;
+  /** Moves the centre of a `near`, or changes the region of a `within`. Resolves without a connection too: the next one begins there. */
+  move(to: Centre | { within: Region }): Promise<void>;
   [Symbol.asyncIterator](): AsyncGenerator<Event<T>, void, undefined>;
 }
 

@@ -20,6 +20,15 @@ export class ViglaError extends Error {
 /** Why the hub would refuse a move, or null. Checked here too, because a reconnect with such a query would end the observer. */
 function moveFault(query, near) {
   const fault = (member, message) => new ViglaError({ code: 'bad_request', message, member });
+  if (near?.within !== undefined) {
+    if (query?.within === undefined) return fault('sub', 'The observer has no region that could be moved.');
+    const { within: region } = near, edges = region && typeof region === 'object' && 'south' in region;
+    for (const [name, most] of edges ? [['south', 90], ['west', 180], ['north', 90], ['east', 180]] : []) {
+      const isFine = typeof region[name] === 'number' && Math.abs(region[name]) <= most;
+      if (!isFine) return fault(`within.${name}`, `must be a number from -${most} to ${most}`);
+    }
+    return edges && region.south > region.north ? fault('within.south', 'must not be greater than north') : null;
+  }
   if (!query?.near) return fault('sub', 'The observer has no circle that could be moved.');
   if (Object.keys(near ?? {}).sort().join() !== 'lat,lng') {
     return fault('near', '"move" takes "lat" and "lng", and leaves the radius and the limit as they are');
@@ -178,8 +187,8 @@ export class Observer {
     this.tell({ event: 'ended', error: closed() });
   }
 
-  /** Moves the centre of a `near`; the observer gets the difference. @param {{ lat: number, lng: number }} near */
-  move(near) { return this.#calls.move(near); }
+  /** Moves the centre of a `near`, or with `{ within }` changes a region; the observer gets the difference. See vigla.d.ts. */
+  move(to) { return this.#calls.move(to); }
 
   tell(event) {
     this.#queue.push(event);
@@ -346,12 +355,13 @@ export class Vigla {
       fail(fault);
       return moved;
     }
-    o.query = { ...before, near: { ...before.near, ...near } };
-    // Until the difference after the answer has arrived, events may belong to either circle.
+    const change = near.within === undefined ? { near } : { within: near.within };
+    o.query = { ...before, ...(change.near ? { near: { ...before.near, ...near } } : change) };
+    // Until the difference after the answer has arrived, events may belong to either circle or region.
     o.moves += 1;
     o.isMoving = true;
     if (this.state !== 'connected') settle.resolve();
-    else this.#send(number, JSON.stringify({ id: number, op: 'move', sub: id, near }), {
+    else this.#send(number, JSON.stringify({ id: number, op: 'move', sub: id, ...change }), {
       resolve: () => { o.moves -= 1; settle.resolve(); },
       reject: (error) => {
         if (error.code === 'connection_lost') return settle.resolve(); // the next connection begins with the new centre

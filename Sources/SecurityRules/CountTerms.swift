@@ -63,6 +63,8 @@ public struct CountTerms: Sendable, Hashable {
     ///   permission: a condition on one would reveal where a user's children are.
     func unmet(by query: QueryVariables, filters: [String], position: [Path]) -> String? {
         guard boundsCircles || least != nil else { return nil }
+        // The grid and the steps of centres are those of circles: a region could be fitted around a single child.
+        if boundsCircles, query.within != nil { return "Without an account a count has a circle (near), and no region (within)." }
         if let radius, let asked = query.radius, asked < radius {
             return "Without an account the radius is at least \(NumberText.format(radius)) m."
         }

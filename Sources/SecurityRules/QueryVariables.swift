@@ -15,8 +15,10 @@ public struct QueryVariables: Sendable {
     public var limitToLast: Int?
     /// Whether the read selects a circle, or the nearest children.
     public var near: Bool
-    /// The radius of the circle in metres; nil for the nearest at any distance.
+    /// The radius of the circle in metres; nil for the nearest at any distance. Of a region, that of a circle around it.
     public var radius: Double?
+    /// The kind of the region that the read selects: `box`, `polygon` or `circle`; nil without one.
+    public var within: String?
     /// The limit of a search for the nearest.
     public var nearest: Int?
     /// The `==` conditions of `where`: a boolean, number, text or null for a path below each child.
@@ -27,7 +29,7 @@ public struct QueryVariables: Sendable {
     public init(
         orderByKey: Bool = false, orderByValue: Bool = false, orderByPriority: Bool = false, orderByChild: String? = nil,
         startAt: Node? = nil, endAt: Node? = nil, equalTo: Node? = nil, limitToFirst: Int? = nil, limitToLast: Int? = nil,
-        near: Bool = false, radius: Double? = nil, nearest: Int? = nil, conditions: [Path: Node] = [:]
+        near: Bool = false, radius: Double? = nil, within: String? = nil, nearest: Int? = nil, conditions: [Path: Node] = [:]
     ) {
         self.orderByKey = orderByKey
         self.orderByValue = orderByValue
@@ -40,6 +42,7 @@ public struct QueryVariables: Sendable {
         self.limitToLast = limitToLast
         self.near = near
         self.radius = radius
+        self.within = within
         self.nearest = nearest
         self.conditions = conditions
     }
@@ -51,6 +54,9 @@ public struct QueryVariables: Sendable {
         (seen.startAt, seen.endAt, seen.equalTo) = (nil, nil, startAt)
         return seen
     }
+
+    /// The kinds of regions.
+    public static let kinds = ["box", "polygon", "circle"]
 
     /// The variables of a plain read and of every write.
     public static let none = QueryVariables()
@@ -76,6 +82,7 @@ public struct QueryVariables: Sendable {
         case .limitToLast: limitToLast.map { .int(Int64($0)) } ?? .null
         case .near: .bool(near)
         case .radius: radius.map { .number($0) } ?? .null
+        case .within: within.map { .string($0) } ?? .null
         case .limit: (limitToFirst ?? limitToLast ?? nearest).map { .int(Int64($0)) } ?? .null
         }
     }

@@ -127,9 +127,18 @@ public final class HubClient: @unchecked Sendable {
             let failure = ObserveFailure(code: ObserveCode.badRequest.rawValue, message: "That is no place on the earth.", member: "near")
             return onLoop { done?(.failure(.refused(failure))) }
         }
+        move(observer, to: .centre(centre), done)
+    }
+
+    /// Changes the region of an observer whose query has a `within`, such as the viewport of a map; the handler gets the difference.
+    public func move(_ observer: ObserverID, within: WithinQuery, _ done: (@Sendable (Result<Void, ClientError>) -> Void)? = nil) {
+        move(observer, to: .within(within), done)
+    }
+
+    private func move(_ observer: ObserverID, to target: QueryMove, _ done: (@Sendable (Result<Void, ClientError>) -> Void)?) {
         let id = makeID()
         let reply: ObserveClientState.Done? = if let done { { result in done(result.map { _ in }) } } else { nil }
-        onLoop { self.carryOut(self.observeState.move(id, observer.rawValue, to: centre, reply)) }
+        onLoop { self.carryOut(self.observeState.move(id, observer.rawValue, to: target, reply)) }
     }
 
     /// Ends an observer. On the loop its handler is not called after this.

@@ -89,6 +89,8 @@ def some_query(chance):
             query["near"]["radius"] = chance.choice([300, 1000, 2000])
         if "radius" not in query["near"] or chance.random() < 0.3:
             query["near"]["limit"] = chance.choice([1, 3, 10])
+    elif chance.random() < 0.5:
+        query["within"] = some_box(chance)
     near = query.get("near")
     if chance.random() < 0.5 and (near is None or ("radius" in near and "limit" not in near)):
         query["orderBy"] = chance.choice(["rating", "status", "$key"])
@@ -96,6 +98,11 @@ def some_query(chance):
         if chance.random() < 0.5:
             query[chance.choice(["limitToFirst", "limitToLast"])] = chance.choice([1, 3, 10])
     return query
+
+
+def some_box(chance):
+    south, west = (round(axis + chance.uniform(-0.02, 0), 4) for axis in HOME)
+    return {"south": south, "west": west, "north": round(south + chance.uniform(0, 0.03), 4), "east": round(west + chance.uniform(0, 0.03), 4)}
 
 
 def at(place, path):
@@ -141,9 +148,23 @@ def distance(near, place):
     return 2 * EARTH * math.asin(math.sqrt(half))
 
 
+def is_within(box, place):
+    lat, lng = at(place, "at/lat"), at(place, "at/lng")
+    return lat is not None and lng is not None and -90 <= lat <= 90 and box["south"] <= lat <= box["north"] and box["west"] <= lng <= box["east"]
+
+
+def is_unordered(query):
+    """Events of such a query name no previous child."""
+    if "orderBy" in query:
+        return False
+    return "near" in query or "within" in query and not {"limitToFirst", "limitToLast"} & set(query)
+
+
 def selected(query, places):
     """The keys in their order, with their distances."""
     found = [(key, place) for key, place in places.items() if all(holds(place, one) for one in query.get("where", []))]
+    if "within" in query:
+        found = [one for one in found if is_within(query["within"], one[1])]
     near = query.get("near")
     far = {}
     if near:
@@ -243,7 +264,8 @@ class Observer:
                 self.put(event)
 
     def put(self, event):
-        if "distance" in event and "prev" not in event:
+        if is_unordered(self.query):
+            assert "prev" not in event and ("distance" in event) == ("near" in self.query), event
             self.order.append(event["key"])
         else:
             self.order.insert(0 if event["prev"] is None else self.order.index(event["prev"]) + 1, event["key"])
@@ -270,8 +292,8 @@ class Observer:
     def same(self, told, expected):
         if self.counts:
             return told == expected
-        if "near" in self.query and "orderBy" not in self.query:
-            # Children within a circle have no order except by distance.
+        if is_unordered(self.query):
+            # Children within a circle have no order except by distance, and those in a region have none.
             told, expected = sorted(told, key=lambda row: row[0]), sorted(expected, key=lambda row: row[0])
         return len(told) == len(expected) and all(
             one[0] == other[0] and one[1] == other[1] and (other[2] is None or abs(one[2] - other[2]) < 0.02)
@@ -296,7 +318,11 @@ async def listen(observer, world):
                 if message.get("id") == 1:
                     observer.begin(message["ok"])
                 elif "ok" in message:
-                    observer.query["near"].update(observer.moves.pop(message["id"]))
+                    moved = observer.moves.pop(message["id"])
+                    if "within" in observer.query:
+                        observer.query["within"] = moved
+                    else:
+                        observer.query["near"].update(moved)
                 else:
                     observer.receive(message)
                 left -= 1
@@ -304,10 +330,13 @@ async def listen(observer, world):
                     socket.transport.abort()
                     await asyncio.sleep(chance.uniform(0, 0.03))
                     break
-                if world.is_writing and "near" in observer.query and not observer.moves and not observer.starts_over and chance.random() < 0.1:
-                    number, centre = 2 + left, {axis: near + chance.uniform(-0.01, 0.01) for axis, near in zip(("lat", "lng"), HOME)}
-                    observer.moves[number], observer.is_moving = centre, True
-                    await socket.send(json.dumps({"id": number, "op": "move", "sub": 1, "near": centre}))
+                area = next((name for name in ("near", "within") if name in observer.query), None)
+                if world.is_writing and area and not observer.moves and not observer.starts_over and chance.random() < 0.1:
+                    number, target = 2 + left, some_box(chance)
+                    if area == "near":
+                        target = {axis: near + chance.uniform(-0.01, 0.01) for axis, near in zip(("lat", "lng"), HOME)}
+                    observer.moves[number], observer.is_moving = target, True
+                    await socket.send(json.dumps({"id": number, "op": "move", "sub": 1, area: target}))
         except (OSError, websockets.WebSocketException):
             pass
         except (AssertionError, KeyError, ValueError) as fault:

@@ -113,7 +113,7 @@ import WireProtocols
     @Test mutating func moveWithoutAnAnswer_beginsTheObserverAnew() throws {
         let (before, after) = (try Self.around(37), try Self.around(38))
         lostObserver(.children, query: before.query)
-        #expect(sent(state.move(8, 7, to: after.centre, recorder.done("move"))) == [ObserveRequest(id: 8, .move(sub: 7, to: after.centre))])
+        #expect(sent(state.move(8, 7, to: .centre(after.centre), recorder.done("move"))) == [ObserveRequest(id: 8, .move(sub: 7, to: .centre(after.centre)))])
         #expect(run(state.lost()) == ["move failed connectionLost"])
         let anew = ObserveOperation.observe(path: "a", events: [.children, .ready], query: after.query, since: .now)
         #expect(sent(state.opened()) == [ObserveRequest(id: 7, anew)])
@@ -125,7 +125,7 @@ import WireProtocols
     @Test mutating func moveWithoutItsDifference_beginsTheObserverAnew() throws {
         let (before, after) = (try Self.around(37), try Self.around(38))
         lostObserver(.children, query: before.query)
-        _ = state.move(8, 7, to: after.centre, nil)
+        _ = state.move(8, 7, to: .centre(after.centre), nil)
         _ = state.received(.ok(id: 8, ObserveSuccess(seq: 2)))
         _ = state.lost()
         let anew = ObserveOperation.observe(path: "a", events: [.children, .ready], query: after.query, since: .now)
@@ -139,7 +139,7 @@ import WireProtocols
     @Test(arguments: [true, false]) mutating func answeredMove_holdsOverALoss_unlessItWasRefused(isRefused: Bool) throws {
         let (before, after) = (try Self.around(37), try Self.around(38))
         lostObserver(.children, query: before.query)
-        _ = state.move(8, 7, to: after.centre, nil)
+        _ = state.move(8, 7, to: .centre(after.centre), nil)
         _ = state.received(isRefused ? .failed(id: 8, try refusal("bad_request")) : .ok(id: 8, ObserveSuccess(seq: 2)))
         _ = state.received(.event(sub: 7, seq: 2, .removed(key: "b", value: 1)))
         _ = state.lost()

@@ -91,7 +91,8 @@ struct NearMeasurement {
         let moves = microseconds {
             for i in lists.indices {
                 guard let centre = GeoPoint(random: &random, kilometres) else { continue }
-                let window = Window(lists[i].query.moved(to: centre), over: children, from: .points(index))
+                guard let there = lists[i].query.moved(to: .centre(centre)) else { continue }
+                let window = Window(there, over: children, from: .points(index))
                 let view = views.add(window)
                 moved += views.difference(from: lists[i], to: view, over: children)?.events.count ?? 0
                 views.remove(lists[i])

@@ -18,7 +18,7 @@ import json
 import logging
 import random
 from collections import deque
-from typing import Any, Awaitable, Callable, Deque, Dict, Iterable, List, Mapping, Optional, Tuple, TypedDict, Union
+from typing import Any, Awaitable, Callable, Deque, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypedDict, Union
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import websockets
@@ -48,8 +48,25 @@ class Near(Centre, total=False):
     limit: int
 
 
+class Box(TypedDict):
+    """Degrees. `west` beyond `east` crosses the antimeridian."""
+
+    south: float
+    west: float
+    north: float
+    east: float
+
+
+#: A box, a polygon [[lat, lng], …] or in GeoJSON, a circle, or the place where a region is stored.
+Region = Union[Box, Sequence[Any], Mapping[str, Any], str]
+
+
+class Within(TypedDict):
+    within: Region
+
+
 class Query(TypedDict, total=False):
-    """Which children, in which order. The rules of a place need a `.geoIndex` for `near`, also with --dev."""
+    """Which children, in which order. The rules of a place need a `.geoIndex` for `near` and `within`, also with --dev."""
 
     orderBy: str
     startAt: Any
@@ -61,6 +78,7 @@ class Query(TypedDict, total=False):
     limitToLast: int
     where: List[Tuple[str, str, Any]]
     near: Near
+    within: Region
 
 
 class _Named(TypedDict):
@@ -112,6 +130,14 @@ class ViglaError(Exception):
 
 def _check_move(query: Mapping[str, Any], near: Mapping[str, Any]) -> None:
     """Refuses what the hub would refuse: after a reconnect, a query with such a circle would end the observer."""
+    if "within" in near:
+        if "within" not in query:
+            raise ViglaError("bad_request", "The observer has no region that could be moved.", "sub")
+        box = near["within"]
+        for name, most in (("south", 90), ("west", 180), ("north", 90), ("east", 180)) if isinstance(box, Mapping) and "south" in box else ():
+            if type(box.get(name)) not in (int, float) or not abs(box[name]) <= most:
+                raise ViglaError("bad_request", f"must be a number from -{most} to {most}", f"within.{name}")
+        return
     if "near" not in query:
         raise ViglaError("bad_request", "The observer has no circle that could be moved.", "sub")
     if set(near) != {"lat", "lng"}:
@@ -140,7 +166,7 @@ class Observer:
 
     {"event": "reset"} says that earlier events no longer count. `with hub.observe(…) as observer:` ends it at the end."""
 
-    def __init__(self, end: Callable[[], None], move: Callable[[Centre], Awaitable[None]]) -> None:
+    def __init__(self, end: Callable[[], None], move: Callable[[Union[Centre, Within]], Awaitable[None]]) -> None:
         #: Whether the rules do not declare the order of the query.
         self.lacksIndex = False
         self._end, self._move = end, move
@@ -152,8 +178,9 @@ class Observer:
         self._end()
         self._tell({"event": "ended", "error": _closed()})
 
-    async def move(self, near: Centre) -> None:
-        """Moves the centre of a `near`; the difference comes as events. Without a connection the next one begins there.
+    async def move(self, near: Union[Centre, Within]) -> None:
+        """Moves the centre of a `near`, or with {"within": …} changes a region; the difference comes as events. Without a
+        connection the next one begins there.
 
         Raises what ended the observer, if it has ended."""
         await self._move(near)
@@ -263,12 +290,14 @@ class Vigla:
             if self._observed.pop(number, None) and self.state == "connected":
                 self._send({"op": "unobserve", "sub": number}, lambda ok, error: None)
 
-        async def move(near: Centre) -> None:
+        async def move(near: Union[Centre, Within]) -> None:
             if one.error:
                 raise one.error
             before = one.wanted.get("query") or {}
             _check_move(before, near)
-            one.wanted["query"] = {**before, "near": {**before.get("near", {}), **near}}
+            to: Mapping[str, Any] = near
+            change: Dict[str, Any] = {"within": to["within"]} if "within" in to else {"near": to}
+            one.wanted["query"] = {**before, **change} if "within" in to else {**before, "near": {**before.get("near", {}), **to}}
             one.moves, one.is_moving = one.moves + 1, True
             if self.state != "connected":
                 return
@@ -283,7 +312,7 @@ class Vigla:
                     one.wanted["query"] = before
                 _settle(future, None, None if is_lost else error and (one.error or error))
 
-            self._send({"op": "move", "sub": number, "near": near}, answer)
+            self._send({"op": "move", "sub": number, **change}, answer)
             await future
 
         one.observer = Observer(end, move)

@@ -3,9 +3,9 @@ package import LiveQueries
 package import SecurityRules
 
 extension Query {
-    /// The order whose index must be kept while the query is observed: its window finds children there, or a limit the next ones. Nil if its children
-    /// are held, or found by their points, as a circle may hold all matches (`LiveQueryView.refillOrder`).
-    package var keptOrder: TreeQuery.Index? { isPlain || near == nil && tree.limit != nil ? tree.orderedBy : nil }
+    /// The order whose index must be kept while the query is observed: its window finds children there, or a limit the next ones. Nil if its
+    /// children are held, or found by their points, as a circle or a region may hold all matches (`LiveQueryView.refillOrder`).
+    package var keptOrder: TreeQuery.Index? { isPlain || !hasArea && tree.limit != nil ? tree.orderedBy : nil }
 
     /// Bytes of its bounds and order as text. O(levels of the order)
     package var textBytes: Int {

@@ -7,7 +7,7 @@ extension QueryVariables {
     package init(_ query: Query) {
         if query.selectsAll {
             self.init()
-        } else if query.isByDistance {
+        } else if query.isByPosition {
             self.init()
             nearest = query.tree.limit
         } else {
@@ -15,6 +15,11 @@ extension QueryVariables {
         }
         near = query.near != nil
         radius = query.near?.metres
+        if let asked = query.within {
+            within = asked.region?.kind ?? ""
+            // The circle around a region, so that a rule that bounds circles bounds regions as well.
+            radius = asked.region?.enclosingCircle.metres ?? .infinity
+        }
         for condition in query.filter.conditions {
             if case .equal(let constant) = condition.test {
                 conditions[condition.path] = constant.value

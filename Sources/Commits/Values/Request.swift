@@ -20,8 +20,9 @@ public enum Request: Sendable {
     case unobserve(Path, style: ObserverStyle)
     /// Ends the observer with this subscription id, at any path (observe protocol).
     case unobserveID(Int64)
-    /// Moves the center of an observed circle. The difference is sent to the observer after the answer (observe protocol).
-    case move(Int64, to: GeoPoint)
+    /// Gives an observer another centre of its circle, or another region. The difference is sent to the observer after the answer (observe
+    /// protocol).
+    indirect case move(Int64, to: QueryMove)
     case get(Path, query: Query? = nil)
     /// The number of children of a path, or of those that a query selects.
     case count(Path, query: Query? = nil)

@@ -92,7 +92,7 @@ struct EngineParts {
         let initial = InitialContent(context, format, pipeline, registry, output: output)
         observers = ObserveRequests(
             context, indexes, registry, permissions, reads, live, answers, initial, Resumption(context, content, places, ring),
-            CentreMoves(content, places, registry, permissions, live, publisher, answers))
+            QueryMoves(content, places, registry, permissions, live, publisher, answers))
         let charges = WriteCharges(context, content, refusals)
         let committer = WriteCommitter(content, commits, disconnects, permissions, charges, answers)
         let staging = WriteStaging(context, journal, logGuard, indexes, suspendedRequests, answers, committer)

@@ -231,9 +231,9 @@ extension Observation {
     /// The state of a live query's view, which all observers of that query share; nil for other observers.
     fileprivate var liveState: SharedState? { isPlain ? nil : query.map { .view(path, $0, showing) } }
 
-    /// Its weight against the limits. A deep place also keeps its ancestors; key texts and query conditions are held in memory.
+    /// Its weight against the limits. A deep place also keeps its ancestors; key texts, query conditions and polygons are held in memory.
     fileprivate var weight: Int {
-        let texts = path.keys.reduce(query?.textBytes ?? 0) { $0 + $1.text.utf8Count }
+        let texts = path.keys.reduce((query?.textBytes ?? 0) + (query?.within?.bytes ?? 0)) { $0 + $1.text.utf8Count }
         return 1 + path.depth / 8 + texts / 1_024 + (query?.filter.conditions.count ?? 0) / 2
     }
 }

@@ -49,6 +49,22 @@ final class ReadPermissions {
                 path, root: root, auth: client.identity.auth, now: context.clock(), query: query.map(QueryVariables.init))
     }
 
+    /// The query with the position fields that the rules of its place declare, and with the region that is stored at the place of its
+    /// `within`. A client needs the permission to read that place. Reports a refusal.
+    func located(_ query: Query, at path: Path, for client: Client) -> Result<Query, Failure> {
+        guard query.hasArea else { return .success(query) }
+        let fields = content.rules.geoFields(at: path)
+        guard case .stored(let place)? = query.within?.source else { return .success(query.located(by: fields)) }
+        guard allowsRead(place, nil, client) else { return .failure(.permissionDenied) }
+        do throws(QueryFault) {
+            let region = try Region(stored: content.root.node(at: place), named: place.relativeText)
+            context.meter.spend(1)
+            return .success(query.located(by: fields, within: region))
+        } catch {
+            return .failure(Failure(error.reason == .tooBig ? .tooBig : .failure, "\"within\": \(error.description)."))
+        }
+    }
+
     /// Why an observer may not change its query; nil if it may. Reports a refusal by the rules.
     func refusal(of observation: Observation, _ client: Client) -> Failure? {
         let (path, query) = (observation.path, observation.query)

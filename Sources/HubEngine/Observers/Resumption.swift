@@ -89,8 +89,8 @@ final class Resumption {
         return replayed.changes
     }
 
-    /// Replays a live query from its current window, moved back in time. A circle is replayed from the children's earlier positions. A query for the
-    /// nearest children cannot be replayed.
+    /// Replays a live query from its current window, moved back in time. A circle or a region is replayed from the children's earlier
+    /// positions. A query for the nearest children cannot be replayed.
     private func replay(
         _ query: Query, _ observation: Observation, from start: Node, _ commits: [CommitRing.Entry]
     ) -> [ViewChange]? {
@@ -100,11 +100,11 @@ final class Resumption {
         var index = query.keptOrder.flatMap { self.index($0, path, of: start) }
         if query.keptOrder != nil, index == nil { return nil }
         let view: LiveQueryView
-        if query.near == nil, var window = shown.view.window {
+        if !query.hasArea, var window = shown.view.window {
             let (now, former) = (content.root.node(at: path), index?.children(of: start))
             guard window.follow(from: now, to: start, from: former.map { .order($0) }, atMost: context.limits.inlineChildren), !window.isShort else { return nil }
             view = queries.add(window)
-        } else if query.near != nil, query.isByDistance, query.tree.limit == nil, let fields = query.near?.fields {
+        } else if query.isByPosition, query.tree.limit == nil, let fields = query.fields {
             let points = GeoIndex(fields)
             queries.adopt(points)
             view = queries.add(Window(query, over: start, from: .points(points)))
@@ -113,7 +113,7 @@ final class Resumption {
         }
         // The replayed circle starts without its children, so its count is unknown.
         let wantsCount = observation.style.parts.contains(.count)
-        if wantsCount, query.near != nil { return nil }
+        if wantsCount, query.hasArea { return nil }
         var (node, replayed, left) = (start, ReplayBuffer(context.limits), context.limits.inlineChildren)
         for commit in commits {
             let now = commit.root.node(at: path)
@@ -127,7 +127,7 @@ final class Resumption {
             }
             if view.isShort { return nil }
             let count = wantsCount && view.count != before ? view.count : nil
-            guard replayed.add(ChildEvent.events(events, isByDistance: query.isByDistance), count, path, commit.sequence) else { return nil }
+            guard replayed.add(ChildEvent.events(events, isByPosition: query.isByPosition), count, path, commit.sequence) else { return nil }
             node = now
         }
         return replayed.changes

@@ -93,7 +93,7 @@ final class QuerySetStore: @unchecked Sendable {
 
     /// Where a query's window finds children, at the current state; nil if that is not available now.
     func source(of query: Query, at place: ObservedQuerySet, over node: Node) -> Window.Source? {
-        query.isByDistance ? place.queries.index.map { .points($0) } : orders(place, over: node)(query.tree.orderedBy).map { .order($0) }
+        query.isByPosition ? place.queries.index.map { .points($0) } : orders(place, over: node)(query.tree.orderedBy).map { .order($0) }
     }
 
     /// Runs between requests, now and then: drops the points of places that have been idle for `indexIdleMs`.

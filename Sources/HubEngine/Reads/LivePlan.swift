@@ -7,7 +7,7 @@ import LiveQueries
 /// |---|---|
 /// | an index of the rules, by a condition | the children that the condition selects |
 /// | the order of the query | its range, up to the limit plus non-matching children before it |
-/// | the points of the place, for `near` | the circle, or the nearest first, up to the limit |
+/// | the points of the place, for `near` and `within` | the circle or the region, or the nearest first, up to the limit |
 /// | every child | all |
 ///
 /// Without a usable index, a place with more children than `unindexedChildren` is refused; the error names the missing rule line. A start whose order
@@ -30,7 +30,7 @@ struct LivePlan: Sendable {
     var worst: Int
     /// True if an order of the rules exists from which a circle's limit takes the next children. Otherwise all matches are held.
     var refills = false
-    /// True if a circle without a limit holds all its matches. Otherwise each answer scans them.
+    /// True if a circle or a region without a limit holds all its matches. Otherwise each answer scans them.
     var holdsCircle = false
     /// A result that a few steps have found while planning.
     var found: Found?
@@ -67,7 +67,7 @@ struct LivePlan: Sendable {
 
     /// O(conditions · log n), plus a few steps through the points.
     /// - Parameters:
-    ///   - points: the points of the place's children, for `near`.
+    ///   - points: the points of the place's children, for `near` and `within`.
     ///   - refused: orders that the limits do not allow, with the reasons.
     ///   - mustKeep: true if the order that fills an observer's limit must be kept.
     static func find(
@@ -76,19 +76,19 @@ struct LivePlan: Sendable {
     ) -> Result<Answer, Failure> {
         let count = node.childCount
         // The number of children is known without a search.
-        if showing == .count, query.near == nil, query.filter.isEmpty, query.tree.start == nil, query.tree.end == nil {
+        if showing == .count, !query.hasArea, query.filter.isEmpty, query.tree.start == nil, query.tree.end == nil {
             var plan = LivePlan(query, showing, .all, visits: 0)
             plan.found = .count(count)
             return .success(.ready(plan))
         }
         var best = LivePlan(query, showing, .all, visits: count)
         var isIndexed = count <= limits.unindexedChildren
-        if let points, query.near != nil {
+        if let points, query.hasArea {
             best = around(points, query, showing, over: node, limits)
             if best.found != nil || best.worst <= limits.inlineChildren { return .success(.ready(best)) }
             isIndexed = true
         }
-        // Number of all children that are in the circle, or match.
+        // Number of all children that are in the circle or the region, or match.
         var selected = best.worst
         for condition in query.filter.conditions {
             let ordering = condition.ordering
@@ -103,7 +103,7 @@ struct LivePlan: Sendable {
                 guard let found = indexes.extent(ranges, in: children, below: selected) else { continue }
                 selected = found
                 // Searching the nearest first may visit this many children until the limit is full.
-                if query.isByDistance, let limit = query.tree.limit, showing == .children {
+                if query.isByPosition, let limit = query.tree.limit, showing == .children {
                     best.visits = min(best.worst, expected(limit, limits, selected, of: count))
                     if best.visits < found { continue }
                 }
@@ -121,14 +121,14 @@ struct LivePlan: Sendable {
         // Without its order, a limit could not be refilled.
         if showing == .children, query.keptOrder != nil, let refusal = refused[ordering] { return .failure(refusal) }
         var usesOrder = refused[ordering] == nil && (hasRange || isKept)
-        if query.near != nil { usesOrder = usesOrder && !query.isByDistance && !indexes.isCharged(ordering, path) }
+        if query.hasArea { usesOrder = usesOrder && !query.isByPosition && !indexes.isCharged(ordering, path) }
         if usesOrder, ordering == .key || !indexes.isMissing(ordering, path) { isIndexed = isIndexed || ordering != .key || hasRange }
         guard isIndexed else { return .failure(refused.values.first ?? .missingCondition(query, path)) }
         guard usesOrder else { return .success(.ready(best)) }
         switch indexes.order(node, at: path, by: ordering, mustKeep: mustKeep && isKept) {
         case nil: return .success(.waits(ordering))
         case .failure(let failure)?:
-            return query.near == nil ? .failure(failure) : .success(.ready(best))
+            return query.hasArea ? .success(.ready(best)) : .failure(failure)
         case .success(let children)?:
             var range = query.tree
             range.limit = nil
@@ -155,14 +155,13 @@ struct LivePlan: Sendable {
     private static func around(
         _ points: GeoIndex, _ query: Query, _ showing: LiveQueryView.Showing, over node: Node, _ limits: EngineLimits
     ) -> LivePlan {
-        guard let near = query.near else { return LivePlan(query, showing, .all, visits: node.childCount) }
-        let (within, isExact) = points.estimate(in: near, visits: limits.windows.firstVisits)
+        let (within, isExact) = points.estimate(within: query, visits: limits.windows.firstVisits)
         var plan = LivePlan(query, showing, .points(points), visits: within)
         if showing == .count {
             if query.isCountedByCells, isExact { plan.found = .count(within) }
             return plan
         }
-        guard query.isByDistance else { return plan }
+        guard query.isByPosition else { return plan }
         guard let limit = query.tree.limit else {
             plan.holdsCircle = within > (query.filter.isEmpty ? limits.liveQueryChildren : limits.inlineChildren)
             return plan
@@ -179,7 +178,7 @@ struct LivePlan: Sendable {
     /// True if the rules declare a line that the query can start from, whatever the data.
     static func isDeclared(_ query: Query, at path: Path, _ indexes: IndexStore) -> Bool {
         let ordering = query.tree.orderedBy
-        if query.near != nil || (ordering != .key && !indexes.isMissing(ordering, path)) { return true }
+        if query.hasArea || (ordering != .key && !indexes.isMissing(ordering, path)) { return true }
         return query.filter.conditions.contains { condition in
             let ordering = condition.ordering
             return condition.ranges(by: ordering) != nil && !indexes.isMissing(ordering, path)
@@ -198,7 +197,7 @@ struct LivePlan: Sendable {
             return search(from: .order(children), over: node, limits)
         case .points(let index):
             if showing == .count { return query.matches(over: node, around: index, visits: steps).map { .count($0) } ?? .tooManySteps }
-            if query.isByDistance { return search(from: .points(index), over: node, limits) }
+            if query.isByPosition { return search(from: .points(index), over: node, limits) }
             guard case .found(let found) = index.keys(within: query, visits: steps) else { return .tooManySteps }
             return select(among: found, over: node, limits)
         case .index(_, let children, let ranges):
@@ -223,7 +222,7 @@ struct LivePlan: Sendable {
     private func select(among keys: some Sequence<Key>, over node: Node, _ limits: EngineLimits) -> Found {
         let most = limits.liveQueryChildren
         if showing == .count { return .count(query.matches(over: node, among: keys)) }
-        let holdsAll = query.near != nil && !query.isByDistance && !refills
+        let holdsAll = query.hasArea && !query.isByPosition && !refills
         let window = Window(query, over: node, among: keys, holdsAll: holdsAll, atMost: most, limits.windows)
         return window.map { .window($0) } ?? .tooMany
     }

@@ -72,8 +72,8 @@ final class LiveReads: @unchecked Sendable {
         if place.isInBackground { return wait(pending, at: place) }
         if let view = place.view(of: pending.query, pending.showing) { return finish(pending, view, at: place) }
         let node = content.root.node(at: pending.path)
-        if let near = pending.query.near {
-            find(pending, near, at: place, over: node)
+        if pending.query.hasArea {
+            findByPosition(pending, at: place, over: node)
         } else {
             search(pending, at: place, over: node)
         }
@@ -100,8 +100,8 @@ final class LiveReads: @unchecked Sendable {
     private func wait(_ pending: PendingLiveQuery, at place: ObservedQuerySet) {
         let waiting = Waiting()
         waiting.suspendedRequest = suspendedRequests.suspend(pending.item)
-        // What fails is the points of the place: only circles need them.
-        place.waiting.append { [self] failure in again(pending, waiting, pending.query.near == nil ? nil : failure) }
+        // What fails is the points of the place: only circles and regions need them.
+        place.waiting.append { [self] failure in again(pending, waiting, pending.query.hasArea ? failure : nil) }
     }
 
     private func again(_ pending: PendingLiveQuery, _ waiting: Waiting, _ failure: Failure?) {
@@ -113,11 +113,11 @@ final class LiveReads: @unchecked Sendable {
         }
     }
 
-    // MARK: Circles
+    // MARK: Circles and regions
 
     /// Searches once the points are ready.
-    private func find(_ pending: PendingLiveQuery, _ near: NearQuery, at place: ObservedQuerySet, over node: Node) {
-        guard let fields = near.fields else { return fail(pending, .missingPoints(pending.path), at: place) }
+    private func findByPosition(_ pending: PendingLiveQuery, at place: ObservedQuerySet, over node: Node) {
+        guard let fields = pending.query.fields else { return fail(pending, .missingPoints(pending.path), at: place) }
         // New rules were deployed while it waited.
         guard fields == content.rules.geoFields(at: pending.path) else { return fail(pending, .changesTooFast, at: place) }
         if place.queries.index == nil, !places.hasRoom(forPoints: node.childCount) { return fail(pending, .tooManyIndexes, at: place) }
@@ -135,7 +135,7 @@ final class LiveReads: @unchecked Sendable {
 
     private func search(_ pending: PendingLiveQuery, at place: ObservedQuerySet, over node: Node) {
         if let failure = tooMuch(pending.query) { return fail(pending, failure, at: place) }
-        let points = pending.query.near == nil ? nil : place.queries.index
+        let points = pending.query.hasArea ? place.queries.index : nil
         let planned = places.metered(place) {
             LivePlan.find(
                 pending.query, pending.showing, at: pending.path, over: node, indexes, points: points, limits, without: pending.refused)
@@ -164,8 +164,8 @@ final class LiveReads: @unchecked Sendable {
         if place.isInBackground { return wait(pending, at: place) }
         let (query, most) = (pending.query, limits.followedChanges)
         if let view = place.view(of: query, pending.showing) { return finish(pending, view, at: place) }
-        if let near = query.near {
-            guard near.fields == content.rules.geoFields(at: pending.path) else { return fail(pending, .changesTooFast, at: place) }
+        if query.hasArea {
+            guard query.fields == content.rules.geoFields(at: pending.path) else { return fail(pending, .changesTooFast, at: place) }
             guard place.queries.index != nil else { return searchAgain(pending) }
         }
         let now = content.root.node(at: pending.path)
@@ -187,7 +187,9 @@ final class LiveReads: @unchecked Sendable {
     }
 
     private func tooManyMatches(_ query: Query, at path: Path) -> Failure {
-        if query.near != nil, query.filter.isEmpty, query.tree.limit == nil { return .circleTooLarge(limits.liveQueryChildren) }
+        if query.hasArea, query.filter.isEmpty, query.tree.limit == nil {
+            return .areaTooLarge(limits.liveQueryChildren, isCircle: query.near != nil)
+        }
         // With that order the matches would not have to be held.
         if query.tree.limit != nil, indexes.isMissing(query.tree.orderedBy, path) { return .missingIndex(query.tree.orderedBy, path) }
         return .tooManyMatches(limits.liveQueryChildren)
@@ -219,11 +221,13 @@ final class LiveReads: @unchecked Sendable {
 
 extension Failure {
     /// Omits the number of children: a client that may not read them all must learn nothing about the others.
-    fileprivate static func circleTooLarge(_ limit: Int) -> Failure {
-        Failure(.tooBig, "The circle holds more than \(limit) children, too many without a limit. Ask for a smaller radius, or a limit.")
+    fileprivate static func areaTooLarge(_ limit: Int, isCircle: Bool) -> Failure {
+        let (area, other) = isCircle ? ("circle", "radius") : ("region", "one")
+        return Failure(
+            .tooBig, "The \(area) holds more than \(limit) children, too many without a limit. Ask for a smaller \(other), or a limit.")
     }
 
     fileprivate static func limitTooLarge(_ limit: Int) -> Failure {
-        Failure(.tooBig, "A query with conditions or a circle may be limited to \(limit) children at most.")
+        Failure(.tooBig, "A query with conditions, a circle or a region may be limited to \(limit) children at most.")
     }
 }

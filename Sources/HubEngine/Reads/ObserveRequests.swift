@@ -21,12 +21,12 @@ final class ObserveRequests: @unchecked Sendable {
     private let initial: InitialContent
     private let resumption: Resumption
     /// Handles requests to move an observed circle.
-    let centreMoves: CentreMoves
+    let queryMoves: QueryMoves
 
     init(
         _ context: EngineContext, _ indexes: IndexStore, _ registry: ObserverRegistry, _ permissions: ReadPermissions, _ reads: ReadRequests,
         _ live: LiveReads, _ answers: Answers, _ initial: InitialContent, _ resumption: Resumption,
-        _ centreMoves: CentreMoves
+        _ queryMoves: QueryMoves
     ) {
         self.context = context
         self.indexes = indexes
@@ -37,7 +37,7 @@ final class ObserveRequests: @unchecked Sendable {
         self.answers = answers
         self.initial = initial
         self.resumption = resumption
-        self.centreMoves = centreMoves
+        self.queryMoves = queryMoves
     }
 
     /// - Parameters:
@@ -46,11 +46,17 @@ final class ObserveRequests: @unchecked Sendable {
     func observe(_ asked: Observation, hash: String, since: Position? = nil, _ item: SubmittedRequest) {
         let client = item.client
         let (path, style) = (asked.path, asked.style)
-        let query = style.isCount ? permissions.counted(asked.query, at: path, for: client) : asked.query
-        let observation = Observation(path: path, query: query, style: style)
         if case .events(let id, _, _) = style, client.observations[id] != nil {
             return answers.answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
+        var query = asked.query
+        switch query.map({ permissions.located($0, at: path, for: client) }) {
+        case .failure(let failure)?: return refuse(asked, failure, item)
+        case .success(let located)?: query = located
+        case nil: break
+        }
+        if style.isCount { query = permissions.counted(query, at: path, for: client) }
+        let observation = Observation(path: path, query: query, style: style)
         if reads.isTooLong(observation.query) { return refuse(observation, .queryTooLong(context.limits.queryBytes), item) }
         guard mayObserve(observation, item) else { return }
         if !client.observations.contains(observation), let failure = registry.refusal(of: observation, of: client) {

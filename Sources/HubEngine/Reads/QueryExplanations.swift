@@ -56,7 +56,7 @@ struct QueryExplanations {
         }
         let queried = place(at: path)
         // Otherwise the points are being collected.
-        guard query.near == nil || queried?.queries.index != nil else { return QueryExplanation(start: .points, index: ".geoIndex") }
+        guard !query.hasArea || queried?.queries.index != nil else { return QueryExplanation(start: .points, index: ".geoIndex") }
         func plan() -> Result<LivePlan.Answer, Failure> {
             LivePlan.find(
                 query, showing, at: path, over: node, indexes, points: queried?.queries.index, context.limits, mustKeep: false)

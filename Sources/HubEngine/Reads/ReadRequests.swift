@@ -52,7 +52,12 @@ final class ReadRequests: @unchecked Sendable {
     /// Answers a get. `reply` wraps the value; REST passes its own.
     func get(_ path: Path, _ asked: Query?, _ item: SubmittedRequest, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
         let client = item.client
-        let query = asked.map { located($0, path) }
+        var query = asked
+        switch asked.map({ permissions.located($0, at: path, for: client) }) {
+        case .failure(let failure)?: return answers.answer(.failed(failure), item)
+        case .success(let located)?: query = located
+        case nil: break
+        }
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
         guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
         guard let query else {
@@ -80,7 +85,13 @@ final class ReadRequests: @unchecked Sendable {
         _ path: Path, _ asked: Query?, _ item: SubmittedRequest, as reply: @escaping @Sendable (Int) -> Reply = { .counted($0) }
     ) {
         let client = item.client
-        let query = permissions.counted(asked.map { located($0, path) }, at: path, for: client)
+        var query = asked
+        switch asked.map({ permissions.located($0, at: path, for: client) }) {
+        case .failure(let failure)?: return answers.answer(.failed(failure), item)
+        case .success(let located)?: query = located
+        case nil: break
+        }
+        query = permissions.counted(query, at: path, for: client)
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
         guard permissions.allowsCount(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
         if let failure = permissions.noteCount(of: path, client) { return answers.answer(.failed(failure), item) }
@@ -119,11 +130,6 @@ final class ReadRequests: @unchecked Sendable {
     }
 
     func isTooLong(_ query: Query?) -> Bool { query.map { $0.textBytes > limits.queryBytes } ?? false }
-
-    /// The same query; a circle gets the position fields that the rules declare.
-    func located(_ query: Query, _ path: Path) -> Query {
-        query.near == nil ? query : query.located(by: content.rules.geoFields(at: path))
-    }
 
     // MARK: Queries
 

@@ -76,11 +76,10 @@ final class RequestHandler: @unchecked Sendable {
         switch request {
         case .explained(let asked): carryOut(asked, item)
         case .observe(let path, let query, let style, let hash, let since):
-            let located = query.map { reads.located($0, path) }
-            observers.observe(Observation(path: path, query: located, style: style), hash: hash, since: since, item)
+            observers.observe(Observation(path: path, query: query, style: style), hash: hash, since: since, item)
         case .unobserve(let path, let style): observers.unobserve(path, style, item)
         case .unobserveID(let id): observers.unobserve(id, item)
-        case .move(let id, let centre): observers.centreMoves.move(id, to: centre, item)
+        case .move(let id, let target): observers.queryMoves.move(id, to: target, item)
         case .get(let path, let query): reads.get(path, query, item)
         case .count(let path, let query): reads.count(path, query, item)
         case .write(let asked, let condition, let update): writes.write(WriteRequest(asked, if: condition, update: update), item)

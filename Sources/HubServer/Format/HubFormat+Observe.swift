@@ -50,9 +50,9 @@ extension HubFormat {
         }
         if kinds.contains(.added) {
             var previous: Key?
-            let isByDistance = query?.isByDistance ?? false
+            let isByPosition = query?.isByPosition ?? false
             func added(_ key: Key, _ child: Node, _ distance: Double? = nil) {
-                append(.added(key: key, value: child, prev: isByDistance ? .notSent : ObservePrevious(previous), distance: distance))
+                append(.added(key: key, value: child, prev: isByPosition ? .notSent : ObservePrevious(previous), distance: distance))
                 previous = key
             }
             if let query {
@@ -77,7 +77,7 @@ extension HubFormat {
     /// The events that all subscriptions of a place share: those of the children, then that of the value, then that of their number.
     func observed(_ change: ViewChange) -> ObserveFrames {
         var events: [ObserveEvent] = change.events.map { event in
-            let previous = event.isByDistance ? ObservePrevious.notSent : ObservePrevious(event.previous)
+            let previous = event.isByPosition ? ObservePrevious.notSent : ObservePrevious(event.previous)
             return switch event.kind {
             case .added: .added(key: event.key, value: event.value, prev: previous, distance: event.distance)
             case .removed:

@@ -139,6 +139,7 @@ struct ExplainRequest: Sendable {
             case ("near", .bool(let flag)): query.near = flag
             case ("radius", .int(let metres)) where metres > 0: query.radius = Double(metres)
             case ("radius", .double(let metres)) where metres > 0: query.radius = metres
+            case ("within", .string(let kind)) where QueryVariables.kinds.contains(kind.string): query.within = kind.string
             case ("limit", .int(let count)) where count > 0: query.nearest = Int(count)
             case ("where", _) where value.hasChildren || value.isNull:
                 for (name, constant) in value.children {
@@ -149,7 +150,7 @@ struct ExplainRequest: Sendable {
                 }
             case ("orderByKey", _), ("orderByValue", _), ("orderByPriority", _), ("orderByChild", _), ("startAt", _), ("endAt", _),
                 ("equalTo", _),
-                ("limitToFirst", _), ("limitToLast", _), ("near", _), ("radius", _), ("limit", _), ("where", _):
+                ("limitToFirst", _), ("limitToLast", _), ("near", _), ("radius", _), ("within", _), ("limit", _), ("where", _):
                 return Fault(text: "\"\(name)\" cannot be that.")
             default: return Fault(text: "\"\(name.prefix(64))\" is not known here.")
             }

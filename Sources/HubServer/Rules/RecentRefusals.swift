@@ -189,6 +189,7 @@ final class RecentRefusals: Sendable {
             members.add(name, limit.map { .int(Int64($0)) })
         }
         if query.near { members.add("near", true) }
+        members.add("within", query.within)
         members.add("radius", query.radius.map { radius in Int64(exactly: radius).map(JSONValue.int) ?? .double(radius) })
         guard !query.conditions.isEmpty else { return }
         members.add("where", .array(query.conditions.keys.sorted().prefix(places).map { .string(cut($0.relativeText, to: pathBytes)) }))

@@ -10,7 +10,7 @@ public struct FilterLimits: Sendable {
     public init() {}
 }
 
-/// Why a `where` or a `near` is refused. The description names the member and the condition, counted from 0: `where[1]: …`.
+/// Why a `where`, a `near` or a `within` is refused. The description names the member and the condition, counted from 0: `where[1]: …`.
 public struct QueryFault: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Reason: Sendable, Equatable {
         /// The form is wrong.

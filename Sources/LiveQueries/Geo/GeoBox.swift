@@ -2,8 +2,8 @@ import Glibc
 
 /// The positions between two parallels and two meridians, its edges included: the viewport of a map.
 ///
-/// `west` beyond `east` crosses the antimeridian: from 170 to -170 it is 20° wide. From -180 to 180 it goes round the earth. A box that reaches a pole
-/// contains the pole, which has every longitude.
+/// `west` beyond `east` crosses the antimeridian: from 170 to -170 it is 20° wide. From -180 to 180 it goes round the earth. A box that
+/// reaches a pole contains the pole, which has every longitude.
 public struct GeoBox: Sendable, Hashable {
     /// Billionths of a degree.
     let south: Int64
@@ -18,7 +18,7 @@ public struct GeoBox: Sendable, Hashable {
         self.west = GeoDegrees.eastward(west + GeoDegrees.halfTurn) - GeoDegrees.halfTurn
     }
 
-    /// - Parameters: degrees, compared in billionths. The latitudes are -90…90 with `south` not beyond `north`, the longitudes -180…180.
+    /// - Parameters: degrees, compared in billionths. Latitudes are -90…90 with `south` not beyond `north`, longitudes -180…180.
     /// - Returns: nil if out of range or not a number.
     public init?(south: Double, west: Double, north: Double, east: Double) {
         guard let low = GeoDegrees(latitude: south, longitude: west), let high = GeoDegrees(latitude: north, longitude: east),
@@ -56,7 +56,8 @@ public struct GeoBox: Sendable, Hashable {
         return width == GeoDegrees.turn || offset + cell.width <= width ? .all : .part
     }
 
-    /// A circle around the box: around its middle, or around a pole where that is smaller. Of a small box its radius is half of the diagonal.
+    /// A circle around the box: around its middle, or around a pole where that is smaller. Of a small box its radius is half of the
+    /// diagonal.
     var circle: GeoCircle {
         let toRadians = Double.pi / 180 / Double(GeoDegrees.degree)
         let (low, high, half) = (Double(south) * toRadians, Double(north) * toRadians, Double(width) * toRadians / 2)
@@ -74,7 +75,8 @@ public struct GeoBox: Sendable, Hashable {
         let (toNorth, toSouth) = ((.pi / 2 - low) * GeoPoint.earthRadius, (.pi / 2 + high) * GeoPoint.earthRadius)
         let centre = GeoDegrees.eastward(west + width / 2 + GeoDegrees.halfTurn) - GeoDegrees.halfTurn
         let places = [
-            (around, GeoDegrees.degrees((south + north) / 2), GeoDegrees.degrees(centre)), (toNorth + 0.001, 90, 0), (toSouth + 0.001, -90, 0),
+            (around, GeoDegrees.degrees((south + north) / 2), GeoDegrees.degrees(centre)), (toNorth + 0.001, 90, 0),
+            (toSouth + 0.001, -90, 0),
         ]
         let best = places.min { $0.0 < $1.0 } ?? places[0]
         return GeoCircle(centre: GeoPoint(latitude: best.1, longitude: best.2) ?? .northPole, metres: best.0)

@@ -1,6 +1,6 @@
 extension GeoPolygon {
-    /// Two edges of a ring that cross or touch, other than neighbours in their common corner; nil if there are none. An edge is named by the index of
-    /// its first corner.
+    /// Two edges of a ring that cross or touch, other than neighbours in their common corner; nil if there are none. An edge is named by the
+    /// index of its first corner.
     ///
     /// Compares the edges that overlap in latitude.
     static func crossing(_ path: ContiguousArray<Corner>) -> (Int, Int)? {

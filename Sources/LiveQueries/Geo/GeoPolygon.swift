@@ -8,8 +8,8 @@ import Glibc
 ///      │ b              a    │           An edge goes the shorter way: a ─ b here crosses the antimeridian. For a longer one
 ///      ├─┼──────────────┼────┤           points are put in between.
 /// ```
-/// A ring that goes round the earth divides it in two: the polygon is the smaller part, with the pole in it. The direction of a ring does not matter.
-/// A ring may also reach a pole by corners with a latitude of ±90: then it contains the pole as one of its edge points, and the edge
+/// A ring that goes round the earth divides it in two: the polygon is the smaller part, with the pole in it. The direction of a ring does
+/// not matter. A ring may also reach a pole by corners with a latitude of ±90: then it contains the pole as one of its edge points, and the edge
 /// between two such corners runs along ±90 as written, so that a map's whole width from -180 to 180 is possible.
 public struct GeoPolygon: Sendable, Hashable {
     /// A corner in billionths of a degree. Longitudes continue from corner to corner, beyond ±180° if need be.
@@ -34,9 +34,10 @@ public struct GeoPolygon: Sendable, Hashable {
     public static let mostPoints = 1_000
 
     /// - Parameters:
-    ///   - ring: at least 3 points in degrees, -90…90 and -180…180. The last may repeat the first; points that repeat the one before are left out.
+    ///   - ring: at least 3 points in degrees, -90…90 and -180…180. The last may repeat the first; points that repeat the one before are left
+    ///     out.
     ///   - name: how errors name the ring.
-    /// - Throws: `QueryFault`, which names the point, counted from 0. Usually O(n log n); O(n²) for edges that overlap in longitude and latitude.
+    /// - Throws: `QueryFault`, which names the point, counted from 0. Usually O(n log n); O(n²) for edges that overlap in latitude.
     public init(_ ring: [(latitude: Double, longitude: Double)], named name: String = "polygon") throws(QueryFault) {
         // A closed ring has one more.
         guard ring.count <= Self.mostPoints + 1 else { throw .tooBig(name, "has more than \(Self.mostPoints) points") }
@@ -62,7 +63,9 @@ public struct GeoPolygon: Sendable, Hashable {
         }
         if reachesPole { throw .malformed(name, "goes round the earth, and has a point at a pole") }
         let lean = Self.lean(path)
-        guard lean.magnitude > 1e-9 else { throw .malformed(name, "goes round the earth in the middle: which half is meant is not defined") }
+        guard lean.magnitude > 1e-9 else {
+            throw .malformed(name, "goes round the earth in the middle: which half is meant is not defined")
+        }
         isAroundNorthPole = lean > 0
         (holdsNorthPole, holdsSouthPole) = (lean > 0, lean < 0)
         bounds = GeoBox(

@@ -39,7 +39,8 @@ extension Region {
         guard node.exists else { throw .malformed(name, "is not stored: nothing is there") }
         var left = Self.mostStored
         guard let json = Self.json(of: node, &left) else { throw .tooBig(name, "has more than \(GeoPolygon.mostPoints) points") }
-        if let members = json.members, members.count > 2, members.allSatisfy({ $0.value.elements != nil || $0.value.members != nil }) {
+        let isRing = json.members?.allSatisfy { $0.value.elements != nil || $0.value.members != nil } ?? false
+        if isRing, let members = json.members, members.count > 2 {
             try self.init(.array(members.map(\.value)), named: name)
         } else {
             try self.init(json, named: name)
@@ -51,7 +52,8 @@ extension Region {
         switch self {
         case .circle(let circle):
             return .object([
-                .init("lat", Self.json(circle.centre.latitude)), .init("lng", Self.json(circle.centre.longitude)), .init("radius", Self.json(circle.metres)),
+                .init("lat", Self.json(circle.centre.latitude)), .init("lng", Self.json(circle.centre.longitude)),
+                .init("radius", Self.json(circle.metres)),
             ])
         case .box(let box):
             let edges = box.edges
@@ -67,7 +69,8 @@ extension Region {
 
     private static func form(_ name: String) -> QueryFault {
         .malformed(
-            name, "must be a box, as {\"south\":37.9,\"west\":23.6,\"north\":38.1,\"east\":23.9}, a polygon, as [[lat,lng],…] or GeoJSON, or a circle")
+            name,
+            "must be a box, as {\"south\":37.9,\"west\":23.6,\"north\":38.1,\"east\":23.9}, a polygon, as [[lat,lng],…] or GeoJSON, or a circle")
     }
 
     private static func number(_ json: JSONValue) -> Double? {
@@ -142,7 +145,9 @@ extension Region {
         guard let rings = member("coordinates")?.elements, let points = rings.first?.elements else {
             throw .malformed("\(name).coordinates", "must be a list with one ring of points, as [[[lng,lat],…]]")
         }
-        guard rings.count == 1 else { throw .malformed("\(name).coordinates", "has \(rings.count) rings: a polygon with holes is not supported") }
+        guard rings.count == 1 else {
+            throw .malformed("\(name).coordinates", "has \(rings.count) rings: a polygon with holes is not supported")
+        }
         let ring = "\(name).coordinates[0]"
         guard points.count <= GeoPolygon.mostPoints + 1 else { throw .tooBig(ring, "has more than \(GeoPolygon.mostPoints) points") }
         var found: [(latitude: Double, longitude: Double)] = []

@@ -1,6 +1,7 @@
 /// A part of the earth's surface that a position is in or not: a circle, a box, or a polygon. Its edge belongs to it.
 ///
-/// A region is correct at the poles and across the antimeridian. It is a plain value; `Region(json)` reads one from a request or from the tree.
+/// A region is correct at the poles and across the antimeridian. It is a plain value; `Region(json)` reads one from a request, and
+/// `Region(stored:)` from the tree.
 public enum Region: Sendable, Hashable {
     case circle(GeoCircle)
     case box(GeoBox)
@@ -24,8 +25,8 @@ public enum Region: Sendable, Hashable {
         }
     }
 
-    /// A circle that contains the region: of a box and of a polygon, the one around its (bounding) box. Its radius says how large a region is at most,
-    /// so rules get it as `query.radius`. At most half of the earth's circumference.
+    /// A circle that contains the region: of a box and of a polygon, the one around its (bounding) box. Its radius says how large a region is
+    /// at most, so rules get it as `query.radius`. At most half of the earth's circumference.
     public var enclosingCircle: GeoCircle {
         switch self {
         case .circle(let circle): GeoCircle(centre: circle.centre, metres: min(circle.metres, GeoPoint.earthRadius * .pi))

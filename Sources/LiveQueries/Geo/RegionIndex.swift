@@ -8,9 +8,10 @@
 ///   │       ├───┼──╲┤
 ///   ├───┬───┼───┴───┤    a point checks one cell of each level in use, and tests the regions listed there
 /// ```
-/// A search costs O(levels in use + regions listed in the point's cells), whatever the number of regions: 2 µs among 50,000 circles and 7 µs among
-/// 50,000 polygons of 20 points, where a point is in 10 to 16 of them. An insert examines at most `8 * cellsOfRegion` cells, and takes 20 to 60 µs.
-/// A region takes about 1 KB, a polygon 16 bytes more for each point. A huge region takes no more than a small one, since its cells are larger.
+/// A search costs O(levels in use + regions listed in the point's cells), whatever the number of regions: 2 µs among 50,000 circles and 7 µs
+/// among 50,000 polygons of 20 points, where a point is in 10 to 16 of them. An insert examines at most `8 * cellsOfRegion` cells, and takes
+/// 20 to 60 µs. A region takes about 1 KB, a polygon 16 bytes more for each point. A huge region takes no more than a small one, since its
+/// cells are larger.
 ///
 /// A plain value, for one queue at a time.
 public struct RegionIndex: Sendable {
@@ -109,7 +110,8 @@ public struct RegionIndex: Sendable {
         concerned(old: nil, new: point) { id, _, _ in body(id) }
     }
 
-    /// Calls `body` once with each region that contains the old or the new position of something that moves, and with whether it contains each.
+    /// Calls `body` once with each region that contains the old or the new position of something that moves, and with whether it contains
+    /// each.
     /// - Parameters: nil where it has no position.
     /// - Returns: the number of tested regions.
     @discardableResult

@@ -47,7 +47,7 @@ public final class LiveQueryView {
     public var needsBackgroundSearch: Bool { window?.needsBackgroundSearch ?? false }
     /// The order from which its next children come. Nil if all matches are held or found by their points, and for a count.
     public var refillOrder: TreeQuery.Index? {
-        guard let window, !query.isByDistance, query.tree.limit != nil, !window.holdsAll else { return nil }
+        guard let window, !query.isByPosition, query.tree.limit != nil, !window.holdsAll else { return nil }
         return query.tree.orderedBy
     }
     /// Number of children held, shown or not.
@@ -59,7 +59,7 @@ public final class LiveQueryView {
     let selector: Selector
     /// `Window.isCircle`. Stored, since every change of a child in the circle asks.
     var isCircle = false
-    /// The number of its circle; -1 without one.
+    /// The number of its circle or region; -1 without one.
     var circle = -1
     /// The squared chord for which its circle is listed in `CircleIndex`.
     var reach = -1.0
@@ -81,8 +81,8 @@ public final class LiveQueryView {
         struct Name: Hashable {
             let filter: Filter
             let range: [Condition]
-            /// True for views of circles, which are found by position instead of by their conditions.
-            let isNear: Bool
+            /// True for views of circles and regions, which are found by position instead of by their conditions.
+            let hasArea: Bool
         }
 
         let name: Name

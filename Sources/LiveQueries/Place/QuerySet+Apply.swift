@@ -64,7 +64,7 @@ extension QuerySet {
     /// Updates the point index with a change, and finds the affected views.
     /// - Parameters:
     ///   - body: called with each view without a circle whose filter selects the child before or after.
-    ///   - circle: the same for views whose circle contains it, with the squared chords to its old and new position.
+    ///   - circle: the same for views whose circle or region contains it, with the squared chords to its old and new position: 0 in a region.
     private func find(
         _ write: ChildWrite, _ body: (LiveQueryView, FilteredWrite) -> Void, circle: (LiveQueryView, Double, Double) -> Void
     ) {
@@ -88,10 +88,14 @@ extension QuerySet {
                     for view in selector.views { body(view, seen) }
                 }
                 guard oldPoint != nil || newPoint != nil else { return }
-                measured += circles.concerned(old: oldPoint, new: newPoint) { slot, oldChord, newChord in
+                func concern(_ slot: Int, _ oldChord: Double, _ newChord: Double) {
                     guard let view = byCircle[slot] else { return }
                     if view.selector.evaluatedFor != change { ask(view.selector, before, after) }
                     if view.selector.was || view.selector.now { circle(view, oldChord, newChord) }
+                }
+                measured += circles.concerned(old: oldPoint, new: newPoint, concern)
+                measured += regions.concerned(old: oldPoint, new: newPoint) { slot, was, now in
+                    concern(slot, was ? 0 : .infinity, now ? 0 : .infinity)
                 }
             }
         }
@@ -119,7 +123,7 @@ extension QuerySet {
         let most = visits
         defer { refillVisits -= most - visits }
         view.window?.apply(writes, over: place, from: source(of: view, orders), visits: &visits, &events)
-        if !view.query.isByDistance { visited += most - visits }
+        if !view.query.isByPosition { visited += most - visits }
         if !isListed(view) { circlesToRelist.append(view) }
         return LiveQueryView.Change(events)
     }
@@ -143,13 +147,13 @@ extension QuerySet {
         guard let source = source(of: view, orders) else { return nil }
         var visits = settings.visits
         view.window?.fill(over: place, from: source, visits: &visits, &events)
-        if !view.query.isByDistance { visited += settings.visits - visits }
+        if !view.query.isByPosition { visited += settings.visits - visits }
         list(view)
         return LiveQueryView.Change(events)
     }
 
     /// Where a view finds its next children; nil if that is not available now.
     private func source(of view: LiveQueryView, _ orders: Orders) -> Window.Source? {
-        view.query.isByDistance ? index.map { .points($0) } : orders(view.query.tree.orderedBy).map { .order($0) }
+        view.query.isByPosition ? index.map { .points($0) } : orders(view.query.tree.orderedBy).map { .order($0) }
     }
 }

@@ -5,7 +5,7 @@ public import JSONTree
 /// ```
 ///                         ┌► PredicateIndex ─► selectors ─┐
 ///   child, old and new ───┤                               ├─► views that match before or after ─► their windows ─► events
-///                         └► CircleIndex (old and new place) ┘                                     └ refilled from an order, or GeoIndex
+///                         └► CircleIndex, RegionIndex (old and new place) ┘                        └ refilled from an order, or GeoIndex
 /// ```
 /// The cost depends on the views that a change affects. A commit recomputes nothing from scratch, unless it overwrites the place.
 ///
@@ -31,6 +31,8 @@ public final class QuerySet {
     private var freeCircles: [Int] = []
     var predicates = PredicateIndex()
     var circles = CircleIndex()
+    /// The regions of `within`, by the same numbers.
+    var regions = RegionIndex()
     /// Views whose circles must be listed again after the commit.
     var circlesToRelist: ContiguousArray<LiveQueryView> = []
     /// Views that hold few children and may find more, for `takeUnfilled`.
@@ -46,7 +48,7 @@ public final class QuerySet {
     var change = 0
     /// Number of evaluated filters. For tests, which measure work instead of time.
     public internal(set) var evaluations = 0
-    /// Number of children looked up by key, and of circles that a change was measured to.
+    /// Number of children looked up by key, and of circles and regions that a change was measured to.
     var visited = 0
     var measured = 0
     /// All work so far, in units of a visited cell or point of about 50 ns. Charged to the request that caused it.
@@ -128,10 +130,11 @@ public final class QuerySet {
         held += view.held
         listUnfilled(view)
         views[Name(query: query, showing: showing)] = view
-        if query.near != nil {
+        if query.hasArea {
             view.circle = freeCircles.popLast() ?? byCircle.count
             if view.circle == byCircle.count { byCircle.append(view) } else { byCircle[view.circle] = view }
             list(view)
+            if let region = query.within?.region { regions.insert(view.circle, region) }
         }
         view.selector.views.append(view)
         return view
@@ -143,7 +146,7 @@ public final class QuerySet {
         held -= view.held
         if view.isUnfilled { unfilled.removeAll { $0 === view } }
         if view.circle >= 0 {
-            circles.remove(view.circle)
+            if view.query.near != nil { circles.remove(view.circle) } else { regions.remove(view.circle) }
             byCircle[view.circle] = nil
             freeCircles.append(view.circle)
         }
@@ -159,10 +162,10 @@ public final class QuerySet {
     }
 
     private func selector(for query: Query) -> LiveQueryView.Selector {
-        let range = query.near == nil ? query.rangeConditions : []
-        let name = LiveQueryView.Selector.Name(filter: query.filter, range: range, isNear: query.near != nil)
+        let range = query.hasArea ? [] : query.rangeConditions
+        let name = LiveQueryView.Selector.Name(filter: query.filter, range: range, hasArea: query.hasArea)
         if let known = selectors[name] { return known }
-        guard query.near == nil else {
+        guard !query.hasArea else {
             let selector = LiveQueryView.Selector(name, slot: -1)
             selectors[name] = selector
             return selector
@@ -227,7 +230,7 @@ extension Query {
     public func matches(over place: Node, in children: OrderedChildren?) -> Int {
         let all = place.children
         if isUnconditional { return all.count }
-        let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
+        let (lower, upper) = isByPosition ? (nil, nil) : (tree.lowerBound, tree.upperBound)
         guard let children, lower != nil || upper != nil else { return matches(over: place, among: all.lazy.map(\.key)) }
         var count = 0
         children.ascend(from: lower) { child in
@@ -238,32 +241,35 @@ extension Query {
         return count
     }
 
-    /// The same for a circle, by the points of the place. Without conditions, counts cells.
+    /// The same for a circle or a region, by the points of the place. Without conditions, counts cells.
     /// - Parameter most: maximum number of cells and points visited.
     /// - Returns: nil if the maximum is reached.
     public func matches(over place: Node, around index: GeoIndex, visits most: Int = .max) -> Int? {
-        guard let near else { return nil }
-        if isCountedByCells { return index.count(in: near, visits: most) }
+        guard hasArea else { return nil }
+        if isCountedByCells {
+            let (count, isExact) = index.estimate(within: self, visits: most)
+            return isExact ? count : nil
+        }
         guard case .found(let keys) = index.keys(within: self, visits: most) else { return nil }
         return matches(over: place, among: keys)
     }
 
-    /// True if a circle can be counted without visiting its children.
-    public var isCountedByCells: Bool { near != nil && filter.isEmpty && (isByDistance || (tree.start == nil && tree.end == nil)) }
+    /// True if a circle or a region can be counted without visiting its children.
+    public var isCountedByCells: Bool { hasArea && filter.isEmpty && (isByPosition || (tree.start == nil && tree.end == nil)) }
 
-    private var isUnconditional: Bool { near == nil && filter.isEmpty && tree.start == nil && tree.end == nil }
+    private var isUnconditional: Bool { !hasArea && filter.isEmpty && tree.start == nil && tree.end == nil }
 
-    /// True if the conditions and the circle select a child.
+    /// True if the conditions, and the circle or the region, select a child.
     private func matches(_ child: Node) -> Bool {
         guard filter.isEmpty || filter.admits(child) else { return false }
-        guard let near else { return true }
-        guard let point = near.fields?.point(of: child) else { return false }
-        return near.contains(point)
+        guard hasArea else { return true }
+        guard let point = fields?.point(of: child) else { return false }
+        return areaContains(point)
     }
 
     /// The same for the children with these keys, without duplicates.
     public func matches(over place: Node, among candidates: some Sequence<Key>) -> Int {
-        let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
+        let (lower, upper) = isByPosition ? (nil, nil) : (tree.lowerBound, tree.upperBound)
         let hasRange = lower != nil || upper != nil
         let children = place.children
         var count = 0
@@ -281,10 +287,10 @@ extension Query {
 
     /// The number of matches after the changes minus that before, whatever the limit.
     func surplus(of writes: ContiguousArray<FilteredWrite>) -> Int {
-        let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
+        let (lower, upper) = isByPosition ? (nil, nil) : (tree.lowerBound, tree.upperBound)
         func counts(_ key: Key, _ child: Node, _ point: GeoPoint?) -> Bool {
-            if let near {
-                guard let point, near.contains(point) else { return false }
+            if hasArea {
+                guard let point, areaContains(point) else { return false }
             }
             if lower == nil, upper == nil { return true }
             let place = tree.orderedBy.place(key, child)
@@ -300,6 +306,6 @@ extension Query {
 
     /// The same between two states of a place; nil if they differ in more than `most` children.
     public func surplus(from old: Node, to new: Node, atMost most: Int) -> Int? {
-        FilteredWrite.between(old, new, filter, near?.fields, atMost: most).map { surplus(of: $0) }
+        FilteredWrite.between(old, new, filter, fields, atMost: most).map { surplus(of: $0) }
     }
 }

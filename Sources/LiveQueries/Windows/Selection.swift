@@ -7,16 +7,19 @@ struct Selection: Sendable {
     private let upper: OrderBound?
     private let keepsLast: Bool
     private let filter: Filter
-    private let isByDistance: Bool
+    private let isByPosition: Bool
     private let fields: GeoFields?
     /// The centre, and the square of the chord of the radius.
     let circle: (centre: GeoPoint, reach: Double)?
+    /// The region of `within`.
+    let region: Region?
 
     init(_ query: Query) {
         (order, keepsLast) = (query.tree.orderedBy, query.keepsLast)
-        (lower, upper) = query.isByDistance ? (nil, nil) : (query.tree.lowerBound, query.tree.upperBound)
-        (filter, isByDistance, fields) = (query.filter, query.isByDistance, query.near?.fields)
+        (lower, upper) = query.isByPosition ? (nil, nil) : (query.tree.lowerBound, query.tree.upperBound)
+        (filter, isByPosition, fields) = (query.filter, query.isByPosition, query.fields)
         circle = query.near.map { ($0.centre, $0.reach) }
+        region = query.within?.region
     }
 
     /// True if the conditions select a child.
@@ -32,13 +35,25 @@ struct Selection: Sendable {
     }
 
     func point(of child: Node) -> GeoPoint? { fields?.point(of: child) }
-    func chordSquared(_ point: GeoPoint?) -> Double? { circle.flatMap { point?.chordSquared($0.centre) } }
 
-    /// Calls `body` with the matching children in the circle, unordered, until it returns false.
+    /// The squared chord from the centre; in a region, which has no distances, 0. Nil outside of a region, and without a position.
+    func chordSquared(_ point: GeoPoint?) -> Double? {
+        guard let point else { return nil }
+        if let region { return region.contains(point) ? 0 : nil }
+        return circle.map { point.chordSquared($0.centre) }
+    }
+
+    /// Calls `body` with the matching children in the circle or the region, unordered, until it returns false.
     /// - Parameter most: maximum number of cells and points visited.
     /// - Returns: false if the maximum is reached.
     @discardableResult
     func visit(_ index: GeoIndex, _ children: ChildMap, visits most: Int = .max, _ body: (ChildPlace) -> Bool) -> Bool {
+        if let region {
+            return index.visit(region, visits: most) { entry in
+                guard admits(entry.key, children, index) else { return true }
+                return body(ChildPlace(chordSquared: 0, key: entry.key))
+            }
+        }
         guard let circle else { return true }
         return index.visit(circle.centre, circle.reach, visits: most) { entry, chordSquared in
             guard admits(entry.key, children, index) else { return true }
@@ -46,12 +61,15 @@ struct Selection: Sendable {
         }
     }
 
-    /// A child's position in the order; nil outside of the range or the circle.
+    /// A child's position in the order; nil outside of the range, the circle or the region.
     @inline(__always)
     func place(_ key: Key, _ child: Node, _ point: GeoPoint?) -> ChildPlace? {
         if let circle {
             guard let chordSquared = point?.chordSquared(circle.centre), chordSquared <= circle.reach else { return nil }
-            if isByDistance { return ChildPlace(chordSquared: chordSquared, key: key) }
+            if isByPosition { return ChildPlace(chordSquared: chordSquared, key: key) }
+        } else if let region {
+            guard let point, region.contains(point) else { return nil }
+            if isByPosition { return ChildPlace(chordSquared: 0, key: key) }
         }
         let child = order.place(key, child)
         guard lower?.admitsAsStart(child) ?? true, upper?.admitsAsEnd(child) ?? true else { return nil }
@@ -122,10 +140,11 @@ struct Selection: Sendable {
         return (found, frontier)
     }
 
-    /// True if the conditions and the circle select a child.
+    /// True if the conditions, and the circle or the region, select a child.
     private func matches(_ key: Key, _ children: ChildMap) -> Bool {
-        if filter.isEmpty, circle == nil { return true }
+        if filter.isEmpty, circle == nil, region == nil { return true }
         guard let child = children[key], admits(child) else { return false }
+        if let region { return point(of: child).map { region.contains($0) } ?? false }
         return circle.map { circle in point(of: child).map { $0.chordSquared(circle.centre) <= circle.reach } ?? false } ?? true
     }
 }

@@ -4,17 +4,17 @@ public import JSONTree
 ///
 /// | query | holds |
 /// |---|---|
-/// | in an order, with conditions or a circle | all matches; with a limit, the shown children and a reserve after them (`MatchWindow`) |
+/// | in an order, with conditions, a circle or a region | all matches; with a limit, the shown children and a reserve after them (`MatchWindow`) |
 /// | the nearest n | the same, in order of distance |
-/// | a circle by distance | only the count: a child's old and new position decide. With a rare condition in a large circle, all matches |
+/// | a circle by distance, a region without an order | only the count: old and new positions decide. With a rare condition in a large one, all matches |
 ///
-/// By distance, events name no `previous`, since the distances define the order.
+/// By distance, events name no `previous`, since the distances define the order. In a region without an order there is none.
 public struct Window: Sendable {
     /// Where a window finds its children.
     public enum Source {
         /// The place's children in the query's order.
         case order(OrderedChildren)
-        /// The points of the place's children, for a circle.
+        /// The points of the place's children, for a circle or a region.
         case points(GeoIndex)
     }
 
@@ -23,7 +23,7 @@ public struct Window: Sendable {
     public let holdsAll: Bool
     private let selection: Selection
     private let settings: WindowSettings
-    /// The held children; nil for a circle that holds none.
+    /// The held children; nil for a circle or a region that holds none.
     private var held: MatchWindow?
     /// Number of shown children of such a circle.
     private var inside = 0
@@ -55,11 +55,11 @@ public struct Window: Sendable {
         _ query: Query, over place: Node, from source: Source, holdsAll: Bool = false, atMost most: Int = .max, visits: Int,
         _ settings: WindowSettings = WindowSettings()
     ) -> WindowSearch<Window> {
-        if case .order = source { assert(!query.isByDistance, "a query by distance needs points") }
+        if case .order = source { assert(!query.isByPosition, "a query by distance needs points") }
         var window = Window(empty: query, holdsAll: holdsAll, settings)
         let (children, selection) = (place.children, window.selection)
-        if case .points(let index) = source, query.tree.limit == nil || !query.isByDistance {
-            guard query.isByDistance else {
+        if case .points(let index) = source, query.tree.limit == nil || !query.isByPosition {
+            guard query.isByPosition else {
                 guard case .found(let keys) = index.keys(within: query, visits: visits) else { return .tooManyVisits }
                 let window = Window(query, over: place, among: keys, holdsAll: true, atMost: most, settings)
                 return window.map { .found($0) } ?? .tooManyMatches
@@ -82,7 +82,7 @@ public struct Window: Sendable {
         }
         window.held = found
         if query.tree.limit == nil, found.held.count > most { return .tooManyMatches }
-        if query.isByDistance { return isComplete ? .found(window) : .tooManyVisits }
+        if query.isByPosition { return isComplete ? .found(window) : .tooManyVisits }
         return found.frontier != nil && (query.tree.limit == nil || found.isShort) ? .tooManyVisits : .found(window)
     }
 
@@ -111,7 +111,7 @@ public struct Window: Sendable {
     private mutating func hold(_ found: ContiguousArray<ChildPlace>) {
         let sorted = ContiguousArray(found.sorted { query.keepsLast ? $1.order($0) < 0 : $0.order($1) < 0 })
         held = MatchWindow(
-            limit: query.tree.limit, keepsLast: query.keepsLast, settings, all: sorted, canRefill: query.isByDistance || !holdsAll)
+            limit: query.tree.limit, keepsLast: query.keepsLast, settings, all: sorted, canRefill: query.isByPosition || !holdsAll)
     }
 
     /// Number of children shown.
@@ -121,10 +121,10 @@ public struct Window: Sendable {
     var needsFill: Bool { held?.needsFill ?? false }
     /// Number of children held, shown or not.
     public var heldCount: Int { held?.held.count ?? 0 }
-    /// True for a circle that holds no children.
+    /// True for a circle or a region that holds no children.
     var isCircle: Bool { held == nil }
     /// The squared chord up to which changes affect the window; nil for one that is not ordered by distance.
-    var concern: Double? { query.isByDistance ? held?.frontier?.chordSquared ?? selection.circle?.reach : nil }
+    var concern: Double? { query.isByPosition ? held?.frontier?.chordSquared ?? selection.circle?.reach : nil }
 
     /// Calls `body` with the keys of the shown children, in the query's order. Unordered for a circle that holds no children.
     /// - Parameter index: the points of the place, for such a circle.
@@ -139,22 +139,24 @@ public struct Window: Sendable {
 
     // MARK: Changes
 
-    /// Applies the change of one child to a circle that holds no children.
-    /// - Parameters: the squared chords to the child's old and new position, infinite for none, and whether the filter selects it there.
+    /// Applies the change of one child to a circle or a region that holds no children.
+    /// - Parameters: the squared chords to the child's old and new position, infinite for none, and whether the filter selects it there. For a
+    ///   region 0 in it, and infinite outside.
     /// - Returns: the event; nil if the circle shows the child neither before nor after.
     @inline(__always)
     mutating func step(_ write: ChildWrite, from old: Double, _ was: Bool, to new: Double, _ now: Bool) -> LiveEvent? {
-        let reach = selection.circle?.reach ?? 0
+        let hasDistance = selection.circle != nil
+        let reach = selection.circle?.reach ?? .infinity
         let (was, now) = (was && old <= reach && old < .infinity, now && new <= reach && new < .infinity)
         if now {
-            let metres = GeoPoint.metres(chordSquared: new)
+            let metres = hasDistance ? GeoPoint.metres(chordSquared: new) : nil
             if was { return LiveEvent(.changed, write.key, write.new, distance: metres, hasMoved: old != new) }
             inside += 1
             return LiveEvent(.added, write.key, write.new, distance: metres)
         }
         guard was else { return nil }
         inside -= 1
-        let metres = GeoPoint.metres(chordSquared: new < .infinity ? new : old)
+        let metres = hasDistance ? GeoPoint.metres(chordSquared: new < .infinity ? new : old) : nil
         return LiveEvent(.removed, write.key, write.old, distance: metres, why: write.new.exists ? .left : .deleted)
     }
 
@@ -224,7 +226,7 @@ public struct Window: Sendable {
     /// - Returns: false, with the window unchanged, if more than `most` differs.
     public mutating func follow(from old: Node, to new: Node, from source: Source?, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
-        guard let writes = FilteredWrite.between(old, new, query.filter, query.near?.fields, atMost: most) else { return false }
+        guard let writes = FilteredWrite.between(old, new, query.filter, query.fields, atMost: most) else { return false }
         var events: ContiguousArray<LiveEvent> = []
         var visits = settings.visits
         apply(writes, over: new, from: source, visits: &visits, &events)
@@ -246,13 +248,13 @@ public struct Window: Sendable {
     }
 
     private func previous(of step: MatchWindow.Step) -> Key? {
-        query.isByDistance || step.kind == .left ? nil : held?.previous(of: step.place)
+        query.isByPosition || step.kind == .left ? nil : held?.previous(of: step.place)
     }
 
     /// Metres from the centre to a child; for one that has left, to its new position if it has one.
     private func metres(of step: MatchWindow.Step, from old: GeoPoint?, to new: GeoPoint?) -> Double? {
         guard let circle = selection.circle else { return nil }
-        guard query.isByDistance else { return (new ?? old)?.metres(to: circle.centre) }
+        guard query.isByPosition else { return (new ?? old)?.metres(to: circle.centre) }
         let moved = step.kind == .left ? new?.chordSquared(circle.centre) : nil
         return GeoPoint.metres(chordSquared: moved ?? step.place.chordSquared)
     }
@@ -262,7 +264,7 @@ public struct Window: Sendable {
     func difference(from old: Window, over place: Node, _ index: GeoIndex?) -> ContiguousArray<LiveEvent> {
         let (children, selection) = (place.children, selection)
         // A child that has left is reported with its current distance.
-        return matches(children, index).difference(from: old.matches(children, index), over: children, isOrdered: !query.isByDistance) {
+        return matches(children, index).difference(from: old.matches(children, index), over: children, isOrdered: !query.isByPosition) {
             selection.point(of: children[$0.key] ?? .null).flatMap { point in selection.circle.map { point.metres(to: $0.centre) } }
         }
     }
@@ -282,10 +284,23 @@ public struct Window: Sendable {
 }
 
 extension GeoIndex {
-    /// The keys of the children within the circle of a query.
+    /// The number of children in the circle or the region of a query, as `estimate(in:visits:)` for a circle.
+    public func estimate(within query: Query, visits most: Int) -> (count: Int, isExact: Bool) {
+        if let near = query.near { return estimate(in: near, visits: most) }
+        return query.within?.region.map { estimate(in: $0, visits: most) } ?? (count, true)
+    }
+
+    /// The keys of the children within the circle or the region of a query.
     public func keys(within query: Query, visits most: Int) -> WindowSearch<ContiguousArray<Key>> {
-        guard let near = query.near else { return .tooManyMatches }
         var keys: ContiguousArray<Key> = []
+        if let region = query.within?.region {
+            let isComplete = visit(region, visits: most) { entry in
+                keys.append(entry.key)
+                return true
+            }
+            return isComplete ? .found(keys) : .tooManyVisits
+        }
+        guard let near = query.near else { return .tooManyMatches }
         let isComplete = visit(near.centre, near.outerReach, visits: most) { entry, _ in
             keys.append(entry.key)
             return true

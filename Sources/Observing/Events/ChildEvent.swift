@@ -16,33 +16,33 @@ public struct ChildEvent: Sendable, Equatable {
     /// The reason, for `removed` of a live query.
     public let why: LiveEvent.Reason?
     /// True if children are ordered by distance, so that no preceding sibling is sent.
-    public let isByDistance: Bool
+    public let isByPosition: Bool
 
     public init(
         kind: EventKinds, key: Key, value: Node, previous: Key?, distance: Double? = nil, why: LiveEvent.Reason? = nil,
-        isByDistance: Bool = false
+        isByPosition: Bool = false
     ) {
         (self.kind, self.key, self.value, self.previous) = (kind, key, value, previous)
-        (self.distance, self.why, self.isByDistance) = (distance, why, isByDistance)
+        (self.distance, self.why, self.isByPosition) = (distance, why, isByPosition)
     }
 }
 
 extension ChildEvent {
     /// The events of a live query, commit by commit.
     package static func events(of change: LiveChange) -> [ChildEvent] {
-        if change.earlier.isEmpty { return events(change.change?.events ?? [], isByDistance: change.query.isByDistance) }
-        return change.commits.flatMap { events($0, isByDistance: change.query.isByDistance) }
+        if change.earlier.isEmpty { return events(change.change?.events ?? [], isByPosition: change.query.isByPosition) }
+        return change.commits.flatMap { events($0, isByPosition: change.query.isByPosition) }
     }
 
     /// The events of one commit.
-    package static func events(_ liveEvents: ContiguousArray<LiveEvent>, isByDistance: Bool) -> [ChildEvent] {
+    package static func events(_ liveEvents: ContiguousArray<LiveEvent>, isByPosition: Bool) -> [ChildEvent] {
         var events: [ChildEvent] = []
         events.reserveCapacity(liveEvents.count)
         func add(_ kind: EventKinds, _ event: LiveEvent, _ value: Node) {
             events.append(
                 ChildEvent(
                     kind: kind, key: event.key, value: value, previous: event.previous, distance: event.distance, why: event.why,
-                    isByDistance: isByDistance))
+                    isByPosition: isByPosition))
         }
         // Changed values come last, when all children have their final positions.
         for event in liveEvents where event.kind == .removed { add(.removed, event, event.value) }

@@ -73,7 +73,7 @@ private struct RuleCasesReader {
     private static let operations = ["read", "query", "count", "write", "update", "deleteAccount"]
     private static let parameters = [
         "orderByKey", "orderByValue", "orderByPriority", "orderByChild", "startAt", "endAt", "equalTo", "limitToFirst", "limitToLast",
-        "near", "radius", "limit", "where",
+        "near", "radius", "within", "limit", "where",
     ]
 
     private mutating func `case`(_ json: LocatedJSON) throws(LocatedError) -> RuleCase {
@@ -189,12 +189,14 @@ private struct RuleCasesReader {
             case ("near", .bool(let flag)): query.near = flag
             case ("radius", .number(.int(let metres))): query.radius = Double(metres)
             case ("radius", .number(.double(let metres))): query.radius = metres
+            case ("within", .string(let kind)) where QueryVariables.kinds.contains(kind.value): query.within = kind.value
             case ("limit", .number(.int(let count))): query.nearest = Int(count)
             case ("where", .object(let conditions)):
                 for condition in conditions {
                     query.conditions[try path(condition.name, condition.name.quote)] = try leaf(condition.value)
                 }
             case ("near", _): throw LocatedError(offset: member.value.offset, message: "'near' is true or false.")
+            case ("within", _): throw LocatedError(offset: member.value.offset, message: "'within' is \"box\", \"polygon\" or \"circle\".")
             case ("where", _):
                 throw LocatedError(offset: member.value.offset, message: "'where' is an object such as {\"status\": \"open\"}.")
             default: throw LocatedError(offset: member.value.offset, message: "'\(member.name.value)' cannot be that.")

@@ -6,8 +6,8 @@
 enum NullComparisons {
     /// The optional fields of a query, and when each is null.
     static let fields: [QueryField: String] = [
-        .radius: "where only the nearest are asked for, and without near", .limit: "without a limit", .limitToFirst: "without it",
-        .limitToLast: "without it",
+        .radius: "where only the nearest are asked for, and without near and within", .limit: "without a limit",
+        .limitToFirst: "without it", .limitToLast: "without it",
     ]
 
     /// A field that makes an alternative fail, and the first of its comparisons there.

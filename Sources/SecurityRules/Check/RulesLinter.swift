@@ -248,8 +248,8 @@ struct RulesLinter {
         case .member(let target, let name):
             check(target, string, scope)
             let fields = ["uid", "provider", "token"]
-            if case .variable("query") = target.kind, name == "radius", scope.kind.isOfReads, !hasGeoIndex {
-                warn(at(), "query.radius is always null here: only a place with a .geoIndex is asked for what is near.")
+            if case .variable("query") = target.kind, name == "radius" || name == "within", scope.kind.isOfReads, !hasGeoIndex {
+                warn(at(), "query.\(name) is always null here: only a place with a .geoIndex is asked for what is near or in a region.")
             }
             if case .variable("auth") = target.kind, !fields.contains(name) {
                 let hint = Spelling.nearest(name, in: fields).map { " Did you mean '\($0)'?" } ?? " Claims are in auth.token."

@@ -133,8 +133,9 @@ enum StringTest: UInt8 { case contains, beginsWith, endsWith }
 /// The variables of `query` (rules contract §11).
 enum QueryField: String, CaseIterable {
     case orderByKey, orderByValue, orderByPriority, orderByChild, startAt, endAt, equalTo, limitToFirst, limitToLast
-    /// Whether the query has a circle or asks for the nearest; the circle's radius in metres; the limit from either end.
-    case near, radius, limit
+    /// Whether the query has a circle or asks for the nearest; the radius of the circle, or of one around its region, in metres; the kind of
+    /// its region; the limit from either end.
+    case near, radius, within, limit
 
     var isFlag: Bool { self == .orderByKey || self == .orderByValue || self == .orderByPriority || self == .near }
 }

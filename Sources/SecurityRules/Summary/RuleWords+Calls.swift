@@ -173,6 +173,8 @@ extension RuleWords {
         case "limitToLast" where value.count != nil: return fact("asks for \(amount) from the end")
         case "limit" where value.count != nil: return fact("asks for \(amount) children")
         case "radius" where value.kind == .number && value.isLiteral: return fact("has a circle of \(amount) m")
+        case "within" where comparison == .equal && value.isLiteral && !value.isNull:
+            return fact("asks for those within a \(value.text.dropFirst().dropLast())")
         case _ where value.isNull && comparison.isEquality && names.count == 2:
             return fact("has \(comparison == .equal ? "no" : "a") `\(names[1])`")
         case "equalTo" where comparison == .equal && !value.mayBeMissing: return fact("asks for those equal to \(value.text)")

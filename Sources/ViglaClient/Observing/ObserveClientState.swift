@@ -94,17 +94,17 @@ struct ObserveClientState {
         return [.send(ObserveRequest(id: id, .unobserve(sub: observer)))]
     }
 
-    /// Moves the centre of an observer's circle. Without a connection the observer begins again at its new centre.
-    mutating func move(_ id: Int64, _ observer: Int64, to centre: GeoPoint, _ done: Done?) -> [Action] {
+    /// Moves the centre of an observer's circle, or changes its region. Without a connection the observer begins again with the new one.
+    mutating func move(_ id: Int64, _ observer: Int64, to target: QueryMove, _ done: Done?) -> [Action] {
         if let closedWith { return done.map { [.answer($0, .failure(closedWith))] } ?? [] }
         guard let before = observers[observer]?.query else {
-            let failure = ObserveFailure(code: ObserveCode.unknownSub.rawValue, message: "There is no such observer, or it has no circle.")
+            let failure = ObserveFailure(code: ObserveCode.unknownSub.rawValue, message: "There is no such observer, or it has no area.")
             return done.map { [.answer($0, .failure(.refused(failure)))] } ?? []
         }
-        observers[observer]?.moved(to: centre)
+        observers[observer]?.moved(to: target)
         guard isUp else { return done.map { [.answer($0, .success(ObserveSuccess()))] } ?? [] }
         unanswered[id] = .move(observer, before, done)
-        return [.send(ObserveRequest(id: id, .move(sub: observer, to: centre)))]
+        return [.send(ObserveRequest(id: id, .move(sub: observer, to: target)))]
     }
 
     func lacksIndex(_ id: Int64) -> Bool { observers[id]?.lacksIndex ?? false }

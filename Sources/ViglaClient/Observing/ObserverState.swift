@@ -7,7 +7,7 @@ struct ObserverState {
     let path: Path
     /// The events that the program receives.
     let events: ObserveEvents
-    /// The query, with its current centre.
+    /// The query, with its current centre or region.
     private(set) var query: Query?
     let maxHz: Double?
     let handler: ObserveClientState.Handler
@@ -19,7 +19,7 @@ struct ObserverState {
     private var epoch = ""
     /// Events of a commit whose last event has not arrived.
     private var held: [Observation] = []
-    /// Number of moves of the centre without an answer.
+    /// Number of moves without an answer.
     private var moves = 0
     /// True until the difference after a move's answer has arrived: until then it is unknown which circle the last events belong to.
     private var isMoving = false
@@ -63,8 +63,8 @@ struct ObserverState {
         return held
     }
 
-    mutating func moved(to centre: GeoPoint) {
-        query = query?.moved(to: centre) ?? query
+    mutating func moved(to target: QueryMove) {
+        query = query?.moved(to: target) ?? query
         moves += 1
         isMoving = true
     }

@@ -50,12 +50,10 @@ extension ObserveRequest {
         case .unobserve(let sub):
             writer.raw("unobserve\",\"sub\":")
             writer.int(sub)
-        case .move(let sub, let centre):
+        case .move(let sub, let target):
             writer.raw("move\",\"sub\":")
             writer.int(sub)
-            writer.raw(",\"near\":{")
-            writer.position(centre)
-            writer.raw("}")
+            writer.target(target)
         case .get(let path, let query):
             writer.raw("get\"")
             Self.path(path, .node, &writer)

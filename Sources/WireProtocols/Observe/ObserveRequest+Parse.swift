@@ -32,8 +32,8 @@ private struct ObserveRequestParser {
         var maxHz: Double?
         var since: ObserveSince?
         var sub: Int64?
-        /// The new centre of a `move`.
-        var centre: GeoPoint?
+        /// The new centre or region of a `move`.
+        var target: QueryMove?
         var token: String?
         /// The operation at disconnect: `do` of `onDisconnect`.
         var leaving: String?
@@ -81,7 +81,8 @@ private struct ObserveRequestParser {
             case "explain": members.explains = try flag(of: name, &reader, &members.fault)
             case "maxHz": members.maxHz = try rate(&reader, &members.fault)
             case "sub": members.sub = try reader.integer(of: name, &members.fault)
-            case "near": members.centre = try Query.centre(&reader, of: bytes, &members.fault)
+            case "near": members.target = try Query.centre(&reader, of: bytes, &members.fault).map { .centre($0) }
+            case "within": members.target = try Query.within("within", &reader, of: bytes, &members.fault).map { .within($0) }
             case "do": members.leaving = try reader.text(of: name, &members.fault)
             case "was": members.hash = try was(&reader, &members.fault)
             case "hash": members.hash = try reader.text(of: name, &members.fault)
@@ -203,12 +204,12 @@ private struct ObserveRequestParser {
     // MARK: Operation
 
     private static let known: Set<String> = [
-        "id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash", "near", "explain",
+        "id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash", "near", "within", "explain",
     ]
 
     /// The members that each operation takes, in addition to `id` and `op`.
     private static let taken: [String: Set<String>] = [
-        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since", "explain"], "unobserve": ["sub"], "move": ["sub", "near"],
+        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since", "explain"], "unobserve": ["sub"], "move": ["sub", "near", "within"],
         "get": ["path", "query", "explain"], "count": ["path", "query", "explain"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
         "transaction": ["path", "was", "hash", "value"], "onDisconnect": ["do", "path", "value"], "ping": [],
@@ -233,7 +234,10 @@ private struct ObserveRequestParser {
         case "unobserve": return members.sub.map { .unobserve(sub: $0) } ?? invalid(.member("sub"))
         case "move":
             guard let sub = members.sub else { return invalid(.member("sub")) }
-            return members.centre.map { .move(sub: sub, to: $0) } ?? invalid(.member("near"))
+            if members.names.isSuperset(of: ["near", "within"]) {
+                return invalid(.query("\"near\" and \"within\" exclude each other", member: "within"))
+            }
+            return members.target.map { .move(sub: sub, to: $0) } ?? invalid(.member("near"))
         default: break
         }
         guard let place = members.place else { return invalid(.member("path")) }

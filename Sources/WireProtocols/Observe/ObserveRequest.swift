@@ -21,8 +21,8 @@ public enum ObserveOperation: Sendable, Equatable {
     case observe(path: Path, events: ObserveEvents, query: Query? = nil, maxHz: Double? = nil, since: ObserveSince? = nil)
     /// Ends the subscription whose request had this id.
     case unobserve(sub: Int64)
-    /// Moves the centre of the subscription's `near`, and nothing else.
-    case move(sub: Int64, to: GeoPoint)
+    /// Moves the centre of the subscription's `near`, or changes the region of its `within`, and nothing else.
+    case move(sub: Int64, to: QueryMove)
     case get(path: Path, query: Query? = nil)
     /// The number of children.
     case count(path: Path, query: Query? = nil)

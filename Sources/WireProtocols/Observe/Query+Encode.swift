@@ -5,13 +5,19 @@ extension Query {
     /// Appends the member `query`, after others.
     func write(to writer: inout JSONWriter) {
         writer.raw(",\"query\":{")
-        if let near, isByDistance {
+        if let near, isByPosition {
             writer.near(NearQuery(centre: near.centre, metres: near.metres, limit: tree.limit))
+        } else if let within, isByPosition {
+            writer.within(within)
         } else {
             writer.tree(tree)
             if let near {
                 writer.raw(",")
                 writer.near(near)
+            }
+            if let within {
+                writer.raw(",")
+                writer.within(within)
             }
         }
         if !filter.isEmpty {
@@ -24,16 +30,34 @@ extension Query {
 
 extension JSONWriter {
     /// Appends the members of a position.
-    mutating func position(_ point: GeoPoint) {
+    private mutating func position(_ point: GeoPoint) {
         raw("\"lat\":")
         node(.number(point.latitude))
         raw(",\"lng\":")
         node(.number(point.longitude))
     }
 
+    /// Appends the new centre or region of a `move`, after other members.
+    mutating func target(_ target: QueryMove) {
+        switch target {
+        case .centre(let centre):
+            raw(",\"near\":{")
+            position(centre)
+            raw("}")
+        case .within(let within):
+            raw(",")
+            self.within(within)
+        }
+    }
+
     fileprivate mutating func near(_ near: NearQuery) {
         raw("\"near\":")
         near.json.write(to: &self)
+    }
+
+    fileprivate mutating func within(_ within: WithinQuery) {
+        raw("\"within\":")
+        within.json.write(to: &self)
     }
 
     /// Order, range and limit.

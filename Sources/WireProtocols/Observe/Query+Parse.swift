@@ -11,7 +11,8 @@ extension Query {
     /// "query":{"orderBy":"timestamp","startAfter":[1718000000000,"-Nx3"],"limitToFirst":50}
     /// "query":{"near":{"lat":37.975,"lng":23.735,"radius":1000,"limit":20},"where":[["status","==","open"]]}
     /// ```
-    /// Without `orderBy` the order is by key; with `near` it is by distance, which has no index.
+    /// "query":{"within":{"south":37.9,"west":23.6,"north":38.1,"east":23.9}}
+    /// Without `orderBy` the order is by key; with `near` it is by distance, which has no index, and with `within` there is none.
     /// - Parameter bytes: the text that `reader` reads.
     static func read(
         _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
@@ -33,6 +34,7 @@ extension Query {
                 if let limit = try self.limit(name, &reader, &fault) { members.limit = limit }
             case "where": members.filter = try filter(&reader, of: bytes, &fault)
             case "near": members.near = try circle(&reader, of: bytes, &fault)
+            case "within": members.within = try within("query.within", &reader, of: bytes, &fault)
             default:
                 let name = "query.\(name.prefix(64))"
                 fault = fault ?? .unsupported("\"\(name)\"", member: name)
@@ -47,6 +49,7 @@ extension Query {
         var order: TreeQuery.Index?
         var filter = Filter.all
         var near: NearQuery?
+        var within: WithinQuery?
         var bounds: [String: (value: Node, key: Key?)] = [:]
         var limit: Int?
 
@@ -56,7 +59,7 @@ extension Query {
             for (one, other) in pairs + equal where names.contains(one) && names.contains(other) {
                 fault = fault ?? .query("\"\(one)\" and \"\(other)\" exclude each other", member: "query.\(other)")
             }
-            let index = order ?? (near == nil ? .key : nil)
+            let index = order ?? (near == nil && within == nil ? .key : nil)
             var query = TreeQuery(index: index, limit: limit)
             if limit != nil { query.viewFrom = names.contains("limitToFirst") ? .first : .last }
             for (name, bound) in bounds {
@@ -72,7 +75,7 @@ extension Query {
 
         private func made(_ query: TreeQuery, _ fault: inout RequestFault?) -> Query? {
             do throws(QueryFault) {
-                let made = try Query(query, where: filter, near: near)
+                let made = try Query(query, where: filter, near: near, within: within)
                 if made.exceedsNearest {
                     fault = fault ?? .tooBig(Query.tooMany, member: "query.limitToFirst")
                 }
@@ -148,7 +151,7 @@ extension Query {
 
 extension Query {
     /// Whether it asks for more of the nearest than one `near` allows as `limit`.
-    var exceedsNearest: Bool { isByDistance && (tree.limit ?? 0) > NearLimits().nearest }
+    var exceedsNearest: Bool { near != nil && isByPosition && (tree.limit ?? 0) > NearLimits().nearest }
 
     static let tooMany = "the nearest are at most \(NearLimits().nearest)"
 }
@@ -160,11 +163,11 @@ extension Query {
     private static let textBytes = 4 * FilterLimits().bytes
 
     private static func json(
-        _ name: String, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
+        _ name: String, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer, atMost most: Int = textBytes, _ fault: inout RequestFault?
     ) throws(JSONError) -> JSONValue? {
         let text = try reader.skipValue()
-        guard text.count <= textBytes else {
-            fault = fault ?? .tooBig("\"\(name)\" has more than \(textBytes) bytes", member: name)
+        guard text.count <= most else {
+            fault = fault ?? .tooBig("\"\(name)\" has more than \(most) bytes", member: name)
             return nil
         }
         do throws(JSONError) { return try JSONValue(Array(bytes[text])) } catch {
@@ -189,6 +192,17 @@ extension Query {
         guard let json = try json("query.near", &reader, bytes, &fault) else { return nil }
         do throws(QueryFault) { return try NearQuery(json) } catch {
             fault = fault ?? RequestFault(error, below: "query.")
+            return nil
+        }
+    }
+
+    /// The member `within` of a query and of `move`.
+    static func within(
+        _ name: String, _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
+    ) throws(JSONError) -> WithinQuery? {
+        guard let json = try json(name, &reader, bytes, atMost: WithinQuery.mostBytes, &fault) else { return nil }
+        do throws(QueryFault) { return try WithinQuery(json) } catch {
+            fault = fault ?? RequestFault(error, below: String(name.dropLast("within".count)))
             return nil
         }
     }

@@ -88,8 +88,8 @@ extension RESTRequest {
         let last = try target.value("limitToLast").map { text throws(RESTRefusal) in try Self.limit(text, "limitToLast") }
         if first != nil, last != nil { throw .bothLimits }
         let order = target.value("orderBy")
-        let (filter, near) = try (Self.filter(target), Self.near(target))
-        let isConditional = filter != nil || near != nil
+        let (filter, near, within) = try (Self.filter(target), Self.near(target), Self.within(target))
+        let isConditional = filter != nil || near != nil || within != nil
         if target.value("shallow") == "true", order == nil, !isConditional {
             if sizeUpTo != nil { throw .bad("Mixing 'shallow' and 'sizeUpTo' is not supported") }
             return shallow = try Self.shallow(target, bounds, limit: first ?? last, keepsLast: last != nil)
@@ -99,8 +99,8 @@ extension RESTRequest {
             return
         }
         if target.value("shallow") == "true" { throw .bad("Mixing 'shallow' and querying parameters is not supported") }
-        // Without an order: by distance if `near` is given, otherwise by key.
-        let index = try order.map { text throws(RESTRefusal) in try Self.index(text) } ?? (near == nil ? .key : nil)
+        // Without an order: by distance if `near` is given, none if `within` is, otherwise by key.
+        let index = try order.map { text throws(RESTRefusal) in try Self.index(text) } ?? (near == nil && within == nil ? .key : nil)
         var query = TreeQuery(index: index, limit: first ?? last)
         if first != nil { query.viewFrom = .first }
         if last != nil { query.viewFrom = .last }
@@ -128,7 +128,7 @@ extension RESTRequest {
             }
         }
         let made: Query
-        do throws(QueryFault) { made = try Query(query, where: filter ?? .all, near: near) } catch { throw .bad(error.description) }
+        do throws(QueryFault) { made = try Query(query, where: filter ?? .all, near: near, within: within) } catch { throw .bad(error.description) }
         guard !made.exceedsNearest else { throw .bad("limitToFirst: \(Query.tooMany)") }
         self.query = made
     }
@@ -144,6 +144,11 @@ extension RESTRequest {
     private static func near(_ target: HTTPTarget) throws(RESTRefusal) -> NearQuery? {
         guard let text = target.value("near") else { return nil }
         do throws(QueryFault) { return try NearQuery(text: text) } catch { throw .bad(error.description) }
+    }
+
+    private static func within(_ target: HTTPTarget) throws(RESTRefusal) -> WithinQuery? {
+        guard let text = target.value("within") else { return nil }
+        do throws(QueryFault) { return try WithinQuery(text: text) } catch { throw .bad(error.description) }
     }
 
     private static func shallow(_ target: HTTPTarget, _ bounds: [String], limit: Int?, keepsLast: Bool) throws(RESTRefusal) -> Shallow {

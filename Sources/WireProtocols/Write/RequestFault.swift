@@ -70,7 +70,7 @@ enum RequestFault: Equatable {
     /// Whether the request's remaining values are skipped.
     var endsReading: Bool { self == .denied || isOverBudget }
 
-    /// The fault of a `where` or a `near`.
+    /// The fault of a `where`, a `near` or a `within`.
     /// - Parameter prefix: the member that contains it, with a dot: `query.`
     init(_ fault: QueryFault, below prefix: String) {
         let (text, member) = ("\(prefix)\(fault.description)", prefix + fault.member)

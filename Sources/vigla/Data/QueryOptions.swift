@@ -26,6 +26,11 @@ struct QueryOptions: ParsableArguments {
         "Only children within so many metres of a place: lat,lng,radius or lat,lng,radius,limit; lat,lng,,limit for the nearest. Ordered by "
             + "distance, unless --order-by is given (the rules need .geoIndex).", valueName: "lat,lng,radius"))
     var near: String?
+    // Unconditional: a southern latitude begins with a dash.
+    @Option(parsing: .unconditional, help: ArgumentHelp(
+        "Only children in a region: a box south,west,north,east; a polygon [[lat,lng],…] or GeoJSON; or the place of a stored region, such "
+            + "as zones/z1/ring (the rules need .geoIndex).", valueName: "south,west,north,east"))
+    var within: String?
     @Flag(help: "Children as true, without their content.") var shallow = false
 
     func validate() throws {
@@ -43,7 +48,15 @@ struct QueryOptions: ParsableArguments {
                 throw ValidationError("--near: \(error.member) \(error.text).")
             }
         }
-        if shallow, orderBy ?? start ?? end ?? equal ?? near ?? conditions.first != nil { throw ValidationError("--shallow goes with --limit and --last only.") }
+        if let within {
+            do throws(QueryFault) { _ = try WithinQuery(text: within) } catch {
+                throw ValidationError("--within: \(UserText.plain(error.member)) \(UserText.plain(error.text)).")
+            }
+            if near != nil { throw ValidationError("--within and --near exclude each other.") }
+        }
+        if shallow, orderBy ?? start ?? end ?? equal ?? near ?? within ?? conditions.first != nil {
+            throw ValidationError("--shallow goes with --limit and --last only.")
+        }
     }
 
     /// Hints about probable mistakes, for standard error.
@@ -60,6 +73,8 @@ struct QueryOptions: ParsableArguments {
         var found: [(name: String, json: String)] = []
         let circle = near.flatMap { try? NearQuery(text: $0) }
         let isOrdered = orderBy != nil || start != nil || end != nil || equal != nil || limit != nil || last != nil
+        let region = within.flatMap { try? WithinQuery(text: $0) }
+        // Without another order and a limit, a region has none.
         if isOrdered, orderBy != nil || circle == nil {
             switch order {
             case "$key": found.append(("orderByKey", "true"))
@@ -76,6 +91,11 @@ struct QueryOptions: ParsableArguments {
             if let metres = circle.metres { found.append(("radius", JSONValue.double(metres).json)) }
             // Without another order the limit applies to the nearest.
             if let nearest = circle.limit ?? (orderBy == nil ? limit : nil) { found.append(("limit", "\(nearest)")) }
+        }
+        if let region {
+            // What a stored region is, only the hub knows.
+            found.append(("within", Node.string(region.region?.kind ?? "polygon").json))
+            if let circle = region.region?.enclosingCircle { found.append(("radius", JSONValue.double(circle.metres).json)) }
         }
         if let limit, circle == nil || orderBy != nil { found.append(("limitToFirst", "\(limit)")) }
         if let last { found.append(("limitToLast", "\(last)")) }
@@ -102,6 +122,7 @@ struct QueryOptions: ParsableArguments {
         let filter = Filter(conditions.flatMap { (try? Filter(text: $0))?.conditions ?? [] })
         if !filter.isEmpty { found.append(.init("where", filter.json.json)) }
         if let near = near.flatMap({ try? NearQuery(text: $0) }) { found.append(.init("near", near.json.json)) }
+        if let within = within.flatMap({ try? WithinQuery(text: $0) }) { found.append(.init("within", within.json.json)) }
         if let limit { found.append(.init("limitToFirst", "\(limit)")) }
         if let last { found.append(.init("limitToLast", "\(last)")) }
         return found

@@ -23,7 +23,7 @@ struct EventLines: WireFormat {
             var previous: Key?
             let ordered = (query ?? Query(TreeQuery(index: .key))).inOrder(value)
             for (key, child, distance) in ordered {
-                let before = query?.isByDistance == true ? nil : previous
+                let before = query?.isByPosition == true ? nil : previous
                 lines.append("added \(id) \(key) \(before?.string ?? "-") \(child.json)\(metres(distance))")
                 previous = key
             }

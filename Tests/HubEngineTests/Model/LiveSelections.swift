@@ -21,6 +21,16 @@ enum LiveSelections {
         GeoPoint(latitude: 37.97 + Double(random.below(6)) / 600, longitude: 23.72 + Double(random.below(6)) / 600)
     }
 
+    /// A box or a triangle over some of the spots.
+    static func region(_ random: inout SeededRandom) -> Region {
+        let (south, west) = (37.97 + Double(random.below(6)) / 600, 23.72 + Double(random.below(6)) / 600)
+        let (high, wide) = (Double(random.below(6)) / 500, Double(random.below(6)) / 500)
+        if random.chance(50), let box = GeoBox(south: south, west: west, north: south + high, east: west + wide) { return .box(box) }
+        let ring = [(south, west), (south + high + 0.001, west), (south, west + wide + 0.001)]
+        guard let polygon = try? GeoPolygon(ring) else { preconditionFailure("a triangle is a polygon") }
+        return .polygon(polygon)
+    }
+
     /// - Parameter tree: order, range and limit.
     static func query(_ tree: TreeQuery, _ random: inout SeededRandom) -> Query? {
         var conditions: [LiveQueries.Condition] = []
@@ -32,8 +42,12 @@ enum LiveSelections {
             ])))
         }
         if random.chance(10) { conditions.append(LiveQueries.Condition("at", .has("lat"))) }
-        guard random.chance(40), let centre = centre(&random) else { return try? Query(tree, where: Filter(conditions)) }
+        guard random.chance(50), let centre = centre(&random) else { return try? Query(tree, where: Filter(conditions)) }
         let filter = random.chance(50) ? Filter.all : Filter(conditions)
+        if random.chance(40) {
+            let region = WithinQuery(.region(region(&random)))
+            return try? Query(random.chance(50) ? TreeQuery(index: nil) : tree, where: filter, within: region)
+        }
         switch random.below(4) {
         case 0: return try? Query(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: 600, limit: nil))
         case 1: return try? Query(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: nil, limit: 3))
@@ -46,6 +60,9 @@ enum LiveSelections {
     static func selection(_ query: Query, _ node: Node) -> [(key: Key, metres: Double?)] {
         var found: [(key: Key, child: Node, metres: Double?)] = []
         for (key, child) in node.children where query.filter.admits(child) {
+            if let region = query.within?.region {
+                guard let point = fields.position(of: child).point, region.contains(point) else { continue }
+            }
             guard let near = query.near else {
                 found.append((key, child, nil))
                 continue
@@ -53,7 +70,7 @@ enum LiveSelections {
             guard let metres = fields.position(of: child).point?.metres(to: near.centre), metres <= near.metres ?? .infinity else { continue }
             found.append((key, child, metres))
         }
-        if query.isByDistance {
+        if query.isByPosition {
             let sorted = found.sorted { ($0.metres ?? 0, $0.key) < ($1.metres ?? 0, $1.key) }
             return sorted.prefix(query.tree.limit ?? .max).map { ($0.key, $0.metres) }
         }

@@ -136,11 +136,14 @@ private final class QueryEventWorld {
 
     private func move() {
         guard let watcher = watchers.randomElement(using: &random), let centre = LiveSelections.centre(&random) else { return }
-        let circles = watcher.observed.filter { $0.value.query?.near != nil && $0.value.isReady || !$0.value.distances.isEmpty }
-        guard let id = circles.keys.sorted().first, let live = watcher.observed[id]?.query else { return }
-        trace.append("move \(id) \(centre)")
-        watcher.observed[id]?.query = live.moved(to: centre)
-        hub.database.submit(.move(id, to: centre), from: watcher.client, token: id)
+        let areas = watcher.observed.filter {
+            $0.value.query?.hasArea == true && ($0.value.isReady || !$0.value.distances.isEmpty || !$0.value.list.isEmpty)
+        }
+        guard let id = areas.keys.sorted().first, let live = watcher.observed[id]?.query else { return }
+        let target = live.near != nil ? QueryMove.centre(centre) : .within(WithinQuery(.region(LiveSelections.region(&random))))
+        trace.append("move \(id) \(target)")
+        watcher.observed[id]?.query = live.moved(to: target)
+        hub.database.submit(.move(id, to: target), from: watcher.client, token: id)
     }
 
     private func unobserve() {
@@ -231,8 +234,8 @@ private final class QueryEventWorld {
                     throw Wrong(description: "\(note): \(observed.count ?? "-") for \(expected.count)")
                 }
                 guard observed.kinds.contains(.added) else { continue }
-                if let live = observed.query, live.near != nil { try compare(observed, live, node, note) }
-                if observed.query?.isByDistance == true { continue }
+                if let live = observed.query, live.hasArea { try compare(observed, live, node, note) }
+                if observed.query?.isByPosition == true { continue }
                 let list = expected.map { "\($0) \(node.child($0).json)" }
                 if observed.list.map({ "\($0.key) \($0.value)" }) != list {
                     throw Wrong(description: "\(note): \(observed.list) for \(list)")
@@ -241,10 +244,11 @@ private final class QueryEventWorld {
         }
     }
 
-    /// Compares circles: the places of children, and the shown order where distances define it.
+    /// Compares circles and regions: the places of children, and the shown children whatever their order.
     private func compare(_ observed: Observed, _ live: Query, _ node: Node, _ note: String) throws {
         let expected = LiveSelections.selection(live, node)
         for (key, metres) in expected {
+            if live.near == nil { continue }
             guard let metres, let told = observed.distances[key.string], abs(told - metres) < 0.001 else {
                 throw Wrong(description: "\(note): \(key) is \(observed.distances[key.string] ?? -1) m away, not \(metres ?? -1)")
             }
@@ -303,7 +307,7 @@ private final class QueryEventWorld {
             let at = observed.list.firstIndex { $0.key == words[3] }.map { $0 + 1 } ?? 0
             observed.list.insert((words[2], value), at: at)
         }
-        let isByDistance = observed.query?.isByDistance == true
+        let isByPosition = observed.query?.isByPosition == true
         let distance = words.last.flatMap { $0.hasPrefix("~") ? Double($0.dropFirst()) : nil }
         if let distance, words[0] != "removed" { observed.distances[words[2]] = distance }
         if words[0] == "removed" { observed.distances[words[2]] = nil }
@@ -323,9 +327,9 @@ private final class QueryEventWorld {
         case "moved":
             guard let known else { throw wrong }
             moves += 1
-            if !isByDistance { try place(observed.list.remove(at: known).value) }
+            if !isByPosition { try place(observed.list.remove(at: known).value) }
         default:
-            guard let known, isByDistance || (known == 0 ? "-" : observed.list[known - 1].key) == words[3] else { throw wrong }
+            guard let known, isByPosition || (known == 0 ? "-" : observed.list[known - 1].key) == words[3] else { throw wrong }
             observed.list[known].value = words[4]
         }
     }

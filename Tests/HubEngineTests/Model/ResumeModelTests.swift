@@ -86,7 +86,7 @@ private final class ResumeWorld {
             if id % 3 != 0 { query = Query(self.query()) }
             if id > 6 { query = LiveSelections.query(self.query(), &random) ?? query }
             // Children at this place have coordinates.
-            let path: Path = query?.near == nil ? random.pick(["p", "p/l", "p/l", "p/m"]) : "p/l"
+            let path: Path = query?.hasArea != true ? random.pick(["p", "p/l", "p/l", "p/m"]) : "p/l"
             observers.append(Observer(Int64(id), path, query, random.pick(kinds).union(.resumable)))
         }
     }
@@ -224,7 +224,7 @@ private final class ResumeWorld {
             observer.list.insert((words[2], value), at: at)
         }
         // The distances define the order.
-        let isByDistance = observer.query?.isByDistance == true
+        let isByPosition = observer.query?.isByPosition == true
         let known = words.count > 2 ? observer.list.firstIndex { $0.key == words[2] } : nil
         if observer.position != nil { replayed += 1 }
         switch words[0] {
@@ -239,9 +239,9 @@ private final class ResumeWorld {
             observer.list.remove(at: known)
         case "moved":
             guard let known else { throw wrong }
-            if !isByDistance { try place(observer.list.remove(at: known).value) }
+            if !isByPosition { try place(observer.list.remove(at: known).value) }
         default:
-            guard let known, isByDistance || (known == 0 ? "-" : observer.list[known - 1].key) == words[3] else { throw wrong }
+            guard let known, isByPosition || (known == 0 ? "-" : observer.list[known - 1].key) == words[3] else { throw wrong }
             observer.list[known].value = words[4]
         }
     }
@@ -287,7 +287,7 @@ private final class ResumeWorld {
         guard observer.kinds.contains(.added) else { return }
         var list = expected.map { "\($0) \(node.child($0).json)" }
         var known = observer.list.map { "\($0.key) \($0.value)" }
-        if observer.query?.isByDistance == true { (list, known) = (list.sorted(), known.sorted()) }
+        if observer.query?.isByPosition == true { (list, known) = (list.sorted(), known.sorted()) }
         if known != list { throw Wrong(description: "\(note): \(observer.list) for \(list)") }
     }
 

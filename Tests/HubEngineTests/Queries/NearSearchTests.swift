@@ -163,7 +163,7 @@ import TestSupport
             for i in observed.indices {
                 observed[i].shown.take(world.hub.take(observed[i].client))
                 let expected = Self.keys(observed[i].query, world.place)
-                let isOrdered = !observed[i].query.isByDistance
+                let isOrdered = !observed[i].query.isByPosition
                 let shown = observed[i].shown.keys
                 #expect(isOrdered ? shown == expected : shown.sorted() == expected.sorted(), "step \(step), \(observed[i].query)")
                 #expect(observed[i].shown.ends.isEmpty)

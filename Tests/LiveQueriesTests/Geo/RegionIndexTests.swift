@@ -58,7 +58,8 @@ import Testing
         for id in 0..<2_001 { index.remove(id) }
         let earth = try #require(GeoBox(south: -90, west: -180, north: 90, east: 180))
         let north = try GeoPolygon([(0.5, 0), (0.5, 100), (0.7, 170), (0.5, -100)])
-        for region in [Region.box(earth), .polygon(north), .circle(GeoCircle(centre: athens, metres: 9e6)), .circle(GeoCircle(centre: athens, metres: 3e7))] {
+        let circles = [9e6, 3e7].map { Region.circle(GeoCircle(centre: athens, metres: $0)) }
+        for region in [Region.box(earth), .polygon(north)] + circles {
             index.insert(1, region)
             #expect(index.listedCells <= RegionIndex.cellsOfRegion && index.listedCells > 0)
         }
@@ -73,7 +74,9 @@ import Testing
     @Test func tests_followTheRegionsNearby() throws {
         var random = SeededRandom(23)
         var index = RegionIndex()
-        func spot() -> (latitude: Double, longitude: Double) { (37 + Double(random.below(1_000_000)) / 1e6, 23 + Double(random.below(1_000_000)) / 1e6) }
+        func spot() -> (latitude: Double, longitude: Double) {
+            (37 + Double(random.below(1_000_000)) / 1e6, 23 + Double(random.below(1_000_000)) / 1e6)
+        }
         for id in 0..<8_000 {
             let (at, size) = (spot(), 0.002 + Double(random.below(1_000)) / 500_000)
             let ring = [(at.latitude - size, at.longitude), (at.latitude, at.longitude + size), (at.latitude + size, at.longitude - size)]

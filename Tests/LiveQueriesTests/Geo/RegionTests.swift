@@ -142,7 +142,8 @@ import Testing
 
     @Test func faults_nameTheRingAndThePoint() throws {
         func fault(_ ring: [(Double, Double)]) -> String? {
-            do throws(QueryFault) { _ = try GeoPolygon(ring.map { (latitude: $0.0, longitude: $0.1) }, named: "ring") } catch { return error.description }
+            let points = ring.map { (latitude: $0.0, longitude: $0.1) }
+            do throws(QueryFault) { _ = try GeoPolygon(points, named: "ring") } catch { return error.description }
             return nil
         }
         #expect(fault([]) == "ring: must have at least 3 different points")

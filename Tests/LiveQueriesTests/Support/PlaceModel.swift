@@ -68,6 +68,11 @@ final class PlaceModel {
     func query() -> Query? {
         let filter = Filter(records.conditions())
         let limit = records.random.chance(60) ? 1 + records.random.below(8) : nil
+        if records.random.chance(10) {
+            var tree = TreeQuery()
+            if limit != nil { (tree.limit, tree.viewFrom) = (limit, records.random.chance(50) ? .first : .last) }
+            return try? Query(tree, where: filter, within: region()).located(by: GeoIndexTests.fields)
+        }
         if records.random.chance(30) {
             let metres: Double? = records.random.chance(70) ? records.random.pick([400, 1_500, 5_000, 2e6]) : nil
             let near = NearQuery(centre: centre(), metres: metres, limit: limit)
@@ -85,7 +90,28 @@ final class PlaceModel {
         if records.random.chance(30) { tree.start = bound() }
         if records.random.chance(30) { tree.end = records.random.chance(30) ? tree.start : bound() }
         let near = records.random.chance(20) ? NearQuery(centre: centre(), metres: 2_000, limit: nil) : nil
-        return try? Query(tree, where: filter, near: near).located(by: GeoIndexTests.fields)
+        let within = near == nil && records.random.chance(20) ? region() : nil
+        return try? Query(tree, where: filter, near: near, within: within).located(by: GeoIndexTests.fields)
+    }
+
+    /// Boxes and polygons over some of the spots, at a pole or across the antimeridian, and over the whole earth.
+    func region() -> WithinQuery {
+        let size = Double(1 + records.random.below(8)) / 700
+        let at = (latitude: 37.97 + Double(records.random.below(7)) / 500, longitude: 23.72 + Double(records.random.below(7)) / 500)
+        let json: JSONValue =
+            switch records.random.below(6) {
+            case 0: .array([.double(at.latitude - size), .double(at.longitude - size), .double(at.latitude), .double(at.longitude + size)])
+            case 1:
+                .array([
+                    .array([.double(at.latitude - size), .double(at.longitude)]), .array([.double(at.latitude), .double(at.longitude + size)]),
+                    .array([.double(at.latitude + size), .double(at.longitude - size)]),
+                ])
+            case 2: .array([.double(-0.01), .double(179.99), .double(0.01), .double(-179.995)])
+            case 3: .array([.array([.int(89), .int(0)]), .array([.int(88), .int(120)]), .array([.int(89), .int(-120)])])
+            case 4: .array([.int(-90), .int(-180), .int(records.random.chance(50) ? 90 : 38), .int(180)])
+            default: ["lat": .double(at.latitude), "lng": .double(at.longitude), "radius": .double(size * 100_000)]
+            }
+        return (try? WithinQuery(json)) ?? WithinQuery(.region(.circle(GeoCircle(centre: centre(), metres: 500))))
     }
 
     // MARK: Steps
@@ -96,7 +122,7 @@ final class PlaceModel {
             observe()
         } else if random < 10, !views.isEmpty {
             queries.remove(views.remove(at: records.random.below(views.count)).view)
-        } else if random < 14, let at = views.indices.filter({ views[$0].view.query.near != nil }).randomElement(using: &records.random) {
+        } else if random < 14, let at = views.indices.filter({ views[$0].view.query.hasArea }).randomElement(using: &records.random) {
             move(at)
         } else if random < 15 {
             replace()
@@ -116,7 +142,7 @@ final class PlaceModel {
             let around = records.random.chance(50) ? queries.index.flatMap { query.matches(over: place, around: $0) } : nil
             view = queries.add(countOf: query, matches: around ?? query.matches(over: place, in: children))
             client.count = view.count
-        } else if query.isByDistance, let index = queries.index, let window = near(query, index) {
+        } else if query.isByPosition, let index = queries.index, let window = near(query, index) {
             view = queries.add(window)
             tell(view, client, .children(window.initial(over: place, index)))
         } else if let children = ordered(query.tree.orderedBy) {
@@ -141,7 +167,7 @@ final class PlaceModel {
 
     /// Keys that include all matching ones: those of the circle, or all.
     private func window(_ query: Query) -> Window? {
-        if query.near != nil, let index = queries.index, records.random.chance(50) {
+        if query.hasArea, let index = queries.index, records.random.chance(50) {
             return Window(query, over: place, from: .points(index), settings)
         }
         let holdsAll = records.random.chance(50)
@@ -192,8 +218,8 @@ final class PlaceModel {
     /// A view that another client already has is shared from then on, so this client leaves.
     private func move(_ at: Int) {
         let (view, client) = views[at]
-        let query = view.query.moved(to: centre())
-        if query == view.query || view.isShort { return }
+        let move = view.query.near == nil ? QueryMove.within(region()) : .centre(centre())
+        guard let query = view.query.moved(to: move), query != view.query, !view.isShort else { return }
         guard let moved = queries.existingView(query, view.showing) ?? made(query, view.showing) else { return }
         if moved.isShort { return queries.remove(moved) }
         if let change = queries.difference(from: view, to: moved, over: place) { tell(moved, client, change) }
@@ -205,7 +231,7 @@ final class PlaceModel {
     private func made(_ query: Query, _ showing: LiveQueryView.Showing) -> LiveQueryView? {
         guard let index = queries.index else { return nil }
         if showing == .count { return query.matches(over: place, around: index).map { queries.add(countOf: query, matches: $0) } }
-        if query.isByDistance { return near(query, index).map { queries.add($0) } }
+        if query.isByPosition { return near(query, index).map { queries.add($0) } }
         return window(query).map { queries.add($0) }
     }
 
@@ -278,11 +304,12 @@ final class PlaceModel {
             return
         }
         if event.value != place.child(event.key) { fault("value") }
+        if event.kind == .moved, view.query.isByPosition, view.query.near == nil { fault("moved without an order") }
         if event.kind == .moved, was != event.value { fault("moved with another value") }
         client.values[event.key] = event.value
         client.distances[event.key] = event.distance
-        if view.query.isByDistance {
-            if event.previous != nil || event.distance == nil { fault("order") }
+        if view.query.isByPosition {
+            if event.previous != nil || (event.distance == nil) != (view.query.near == nil) { fault("order") }
             return client.keys.append(event.key)
         }
         if let previous = event.previous {
@@ -305,7 +332,10 @@ final class PlaceModel {
                 if let metres = circle.metres, point.chordSquared(circle.centre) > GeoPoint.chordSquared(metres: metres) { continue }
                 near = ChildPlace(chordSquared: point.chordSquared(circle.centre), key: key)
             }
-            let rank = query.isByDistance ? nil : query.tree.orderedBy.place(key, child)
+            if let region = query.within?.region {
+                guard let point = GeoIndexTests.fields.position(of: child).point, region.contains(point) else { continue }
+            }
+            let rank = query.isByPosition ? nil : query.tree.orderedBy.place(key, child)
             if let rank, !query.tree.admits(rank) { continue }
             matches.append((key, rank, near))
         }
@@ -320,7 +350,7 @@ final class PlaceModel {
             return
         }
         if view.count != matches.count { faults.append("view counts \(view.count), \(matches.count) match: \(query)") }
-        let isSame = query.isByDistance ? Set(client.keys) == Set(matches.map(\.key)) : client.keys == matches.map(\.key)
+        let isSame = query.isByPosition ? Set(client.keys) == Set(matches.map(\.key)) : client.keys == matches.map(\.key)
         if !isSame || client.keys.count != matches.count { faults.append("shows \(client.keys), should \(matches.map(\.key)): \(query)") }
         for match in matches {
             if let value = client.values[match.key], value != place.child(match.key) { faults.append("stale value of \(match.key)") }

@@ -61,7 +61,7 @@ import Testing
                 + #""read":{"$u":{".validate":"newData.isString()"}},"expire":{".validate":true}}}"#),
         Row(
             #"{"a":{".read":"query.radius <= 5 || auth != null",".geoIndex":{"lat":"x","lng":"y"}}}"#,
-            "1:25: query.radius is null where only the nearest are asked for, and without near: the whole rule fails then"),
+            "1:25: query.radius is null where only the nearest are asked for, and without near and within: the whole rule fails then"),
         Row(
             #"{"a":{".read":"(!(query.limit > 50 && query.limit > 60) && query.limit < 100) || auth != null"}}"#,
             "1:28: query.limit is null without a limit: the whole rule fails then"),
@@ -89,6 +89,7 @@ import Testing
         Row(#"{"a":{".write":"auth != null",".rate":{"perSecond":2,"burst":5},"b":{".rate":{"perSecond":1,"burst":9}}}}"#),
         Row(#"{"a":{".write":"auth != null",".rate":{"perSecond":2,"burst":5},"b":{".rate":{"perSecond":9,"burst":1}}}}"#),
         Row(#"{"a":{".read":"query.near && query.radius <= 5"}}"#, "1:39: query.radius is always null here"),
+        Row(#"{"a":{".read":"query.within == 'box'"}}"#, "1:21: query.within is always null here"),
         Row(#"{"a":{".read":"query.near && query.radius <= 5",".geoIndex":{"lat":"x","lng":"y"}}}"#),
         Row(
             #"{"a":{".geoIndex":{"lat":"x","lng":"y"},"b":{".read":"query.radius != null"},".read":"query.radius != null"}}"#,

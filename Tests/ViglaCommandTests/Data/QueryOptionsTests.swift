@@ -40,6 +40,14 @@ import WireProtocols
                     near: NearQuery(centre: centre, metres: nil, limit: nil))
             ),
             (
+                ["--within", "-34,151,-33,152"], [#"within={"south":-34,"west":151,"north":-33,"east":152}"#],
+                try Query(TreeQuery(), within: WithinQuery(text: "[-34,151,-33,152]"))
+            ),
+            (
+                ["--within", "zones/z1/ring", "--limit", "5"], [#"within="zones/z1/ring""#, "limitToFirst=5"],
+                try Query(TreeQuery(limit: 5, viewFrom: .first), within: WithinQuery(.stored("zones/z1/ring")))
+            ),
+            (
                 ["--near", "-33.8568,151.2153,9", "--order-by", "rating", "--last", "5"],
                 [#"orderBy="rating""#, #"near={"lat":-33.8568,"lng":151.2153,"radius":9}"#, "limitToLast=5"],
                 try Query(
@@ -67,6 +75,10 @@ import WireProtocols
         (["--where", "status"], "--where 'status': must be a path, an operator and a value"),
         (["--where", "a == 1", "--where", "a ~ 1"], "--where 'a ~ 1': the operator \"~\" is not known"),
         (["--near", "1"], "--near: near must be lat,lng,radius"), (["--near", "1,200,5"], "--near: near.lng must be from -180 to 180"),
+        (["--within", "1,2,3"], "--within: within must be south,west,north,east"),
+        (["--within", "[[0,0],[1,1],[0,1],[1,0]]"], "--within: within crosses or touches itself"),
+        (["--within", "1,2,3,4", "--near", "1,2,3"], "--within and --near exclude each other"),
+        (["--shallow", "--within", "1,2,3,4"], "--shallow goes with --limit and --last only"),
         (["--shallow", "--where", "a == 1"], "--shallow goes with --limit and --last only"),
         (["--shallow", "--near", "1,2,3"], "--shallow goes with --limit and --last only"),
     ]) func optionsThatCannotBe_areRefused_withWhatIsWrong(_ arguments: [String], _ text: String) throws {
@@ -77,6 +89,7 @@ import WireProtocols
     private static let rules = #"""
         {"rules": {".write": true, "open": {".read": true},
           "around": {".read": "query.near && query.radius <= 500 && query.where['kind'] == 'food'", ".geoIndex": {"lat": "lat", "lng": "lng"}},
+          "zoned": {".read": "query.within == 'box' && query.radius <= 500", ".geoIndex": {"lat": "lat", "lng": "lng"}},
           "paged": {".read": "query.orderByKey && query.limitToFirst <= 50"}}}
         """#
 
@@ -135,6 +148,8 @@ import WireProtocols
         (["/around", "--near", "1,1,501", "--where", "kind == food"], "denied"), (["/around", "--near", "1,1,500"], "denied"),
         (["/around", "--near", "1,1,,5", "--where", "kind == food"], "denied"),
         (["/around", "--near", "1,1,500", "--where", "kind == bar"], "denied"),
+        (["/zoned", "--within", "1,1,1.005,1.005"], "allowed"), (["/zoned", "--within", "1,1,1.05,1.005"], "denied"),
+        (["/zoned", "--within", "[[1,1],[1,1.001],[1.001,1]]"], "denied"), (["/around", "--within", "1,1,1.001,1.001"], "denied"),
         (["/around", "--near", "1,1,500", "--where", "kind == food", "--where", "n > 3", "--limit", "3"], "allowed"),
     ]) func explanationOfAQuery_isTheDecisionAboutIt(_ words: [String], _ decision: String) throws {
         let hub = try Self.hub()

@@ -81,9 +81,9 @@ import Testing
     @Test func near_isOrderedByDistance_unlessAnOrderIsNamed() throws {
         let nearest = try #require(try Self.read(#"{"near":{"lat":1,"lng":2,"radius":5,"limit":9},"limitToFirst":7}"#))
         #expect(nearest.tree == TreeQuery(index: nil, limit: 7, viewFrom: .first) && nearest.near?.limit == nil)
-        #expect(nearest.isByDistance)
+        #expect(nearest.isByPosition)
         let ordered = try #require(try Self.read(#"{"near":{"lat":1,"lng":2,"radius":5},"orderBy":"$priority"}"#))
-        #expect(ordered.tree == TreeQuery(index: .priority) && !ordered.isByDistance)
+        #expect(ordered.tree == TreeQuery(index: .priority) && !ordered.isByPosition)
     }
 
     /// Without conditions and without a circle, a query stays a plain one.
@@ -140,11 +140,11 @@ import Testing
     @Test func move_isReadAndWritten() throws {
         let centre = try #require(Self.athens)
         let text = #"{"id":9,"op":"move","sub":1,"near":{"lat":37.975,"lng":23.735}}"#
-        #expect(try ObserveProtocolTests.parse(text).get() == ObserveRequest(id: 9, .move(sub: 1, to: centre)))
-        #expect(WireProtocolsTests.text(ObserveRequest(id: 9, .move(sub: 1, to: centre)).encoded()) == text)
+        #expect(try ObserveProtocolTests.parse(text).get() == ObserveRequest(id: 9, .move(sub: 1, to: .centre(centre))))
+        #expect(WireProtocolsTests.text(ObserveRequest(id: 9, .move(sub: 1, to: .centre(centre))).encoded()) == text)
         let south = try #require(GeoPoint(latitude: -90, longitude: 0))
         #expect(try ObserveProtocolTests.parse(#"{"near":{"lng":-12,"lat":-90},"sub":1,"op":"move","id":9}"#).get()
-            == ObserveRequest(id: 9, .move(sub: 1, to: south)))
+            == ObserveRequest(id: 9, .move(sub: 1, to: .centre(south))))
     }
 
     @Test func movesThatCannotBe_areRefused_withTheirMember() throws {
@@ -158,8 +158,76 @@ import Testing
             let fault = try Self.fault(#"{"id":1,"op":"move",\#(members)}"#)
             #expect(fault?.code == .badRequest && fault?.member == member, "\(members): \(String(describing: fault))")
         }
+        let both = try Self.fault(#"{"id":1,"op":"move","sub":1,"near":{"lat":1,"lng":2},"within":[1,2,3,4]}"#)
+        #expect(both?.member == "within")
         // Other operations have their circle in the query.
         #expect(try Self.fault(#"{"id":1,"op":"observe","path":"a","near":{"lat":1,"lng":2}}"#)?.member == "near")
+    }
+
+    // MARK: Regions
+
+    @Test(arguments: [
+        (#"{"within":{"south":37.9,"west":23.6,"north":38.1,"east":23.9}}"#, nil),
+        (#"{"within":[37.9,23.6,38.1,23.9]}"#, #"{"within":{"south":37.9,"west":23.6,"north":38.1,"east":23.9}}"#),
+        (#"{"within":[-10,170,10,-170]}"#, #"{"within":{"south":-10,"west":170,"north":10,"east":-170}}"#),
+        (#"{"within":"zones/z1/ring"}"#, nil),
+        (#"{"within":[[1,2],[1.5,-3],[-2,3]]}"#, nil),
+        (#"{"within":[{"lat":1,"lng":2},{"lat":1.5,"lng":-3},{"lat":-2,"lng":3}]}"#, #"{"within":[[1,2],[1.5,-3],[-2,3]]}"#),
+        (#"{"within":{"type":"Polygon","coordinates":[[[2,1],[-3,1.5,120],[3,-2],[2,1]]]}}"#, #"{"within":[[1,2],[1.5,-3],[-2,3]]}"#),
+        (
+            #"{"orderBy":"rating","limitToLast":5,"within":"/zones/z1","where":[["a","==",1]]}"#,
+            #"{"orderBy":"rating","limitToLast":5,"within":"zones/z1","where":[["a","==",1]]}"#
+        ),
+        (
+            #"{"within":[1,2,3,4],"limitToFirst":5}"#,
+            #"{"orderBy":"$key","limitToFirst":5,"within":{"south":1,"west":2,"north":3,"east":4}}"#
+        ),
+    ]) func within_isReadAndWritten(_ query: String, _ written: String?) throws {
+        let read = try #require(try Self.read(query))
+        let text = WireProtocolsTests.text(ObserveRequest(id: 1, .get(path: "a", query: read)).encoded())
+        #expect(text == #"{"id":1,"op":"get","path":"/a","query":\#(written ?? query)}"#)
+        #expect(try Self.read(written ?? query) == read && read.hasArea && read.near == nil)
+    }
+
+    @Test func regionsThatCannotBe_areRefused_withTheirMember() throws {
+        let points = (0..<1_002).map { "[\(Double($0) / 100),\($0 % 2)]" }.joined(separator: ",")
+        let cases: [(String, ObserveCode, String)] = [
+            (#"{"within":5}"#, .badRequest, "query.within"),
+            (#"{"within":{}}"#, .badRequest, "query.within"),
+            (#"{"within":""}"#, .badRequest, "query.within"),
+            (#"{"within":"a..b"}"#, .badRequest, "query.within"),
+            (#"{"within":{"south":1,"west":2,"north":3}}"#, .badRequest, "query.within"),
+            (#"{"within":{"south":1,"west":2,"north":3,"east":181}}"#, .badRequest, "query.within.east"),
+            (#"{"within":{"south":4,"west":2,"north":3,"east":8}}"#, .badRequest, "query.within.south"),
+            (#"{"within":[1,2,3,"4"]}"#, .badRequest, "query.within[0]"),
+            (#"{"within":[[0,0],[1,1],[91,0]]}"#, .badRequest, "query.within[2]"),
+            (#"{"within":[[0,0],[1,1],[0,1],[1,0]]}"#, .badRequest, "query.within"),
+            (#"{"within":[[0,0],[1,1]]}"#, .badRequest, "query.within"),
+            (#"{"within":{"type":"Polygon","coordinates":[[[0,0],[1,1],[0,1]],[[0,0],[0.1,0],[0,0.1]]]}}"#, .badRequest, "query.within.coordinates"),
+            (#"{"within":{"type":"Point","coordinates":[0,0]}}"#, .badRequest, "query.within.type"),
+            (#"{"within":{"type":"Polygon","coordinates":[[[0,0],[0,91],[0,1]]]}}"#, .badRequest, "query.within.coordinates[0][1]"),
+            (#"{"within":{"lat":1,"lng":2,"radius":0}}"#, .badRequest, "query.within.radius"),
+            (#"{"within":[1,2,3,4],"near":{"lat":1,"lng":2,"radius":3}}"#, .badRequest, "query.within"),
+            (#"{"within":[1,2,3,4],"startAt":"a"}"#, .badRequest, "query.within"),
+            (#"{"within":[\#(points)]}"#, .tooBig, "query.within"),
+            (#"{"within":[\#(String(repeating: " ", count: 70_000))]}"#, .tooBig, "query.within"),
+        ]
+        for (query, code, member) in cases {
+            let fault = try Self.fault(#"{"id":1,"op":"get","path":"a","query":\#(query)}"#)
+            #expect(fault?.code == code && fault?.member == member, "\(query.prefix(200)): \(String(describing: fault))")
+        }
+        let fault = try Self.fault(#"{"id":1,"op":"get","path":"a","query":{"within":[[0,0],[1,1],[0,1],[1,0]]}}"#)
+        #expect(fault?.message == "query.within: crosses or touches itself: the edges after points 0 and 2, counted from 0")
+    }
+
+    @Test func moveOfARegion_isReadAndWritten() throws {
+        let text = #"{"id":9,"op":"move","sub":1,"within":{"south":37.9,"west":23.6,"north":38.1,"east":23.9}}"#
+        let box = try #require(GeoBox(south: 37.9, west: 23.6, north: 38.1, east: 23.9))
+        let request = ObserveRequest(id: 9, .move(sub: 1, to: .within(WithinQuery(.region(.box(box))))))
+        #expect(try ObserveProtocolTests.parse(text).get() == request)
+        #expect(WireProtocolsTests.text(request.encoded()) == text)
+        let fault = try Self.fault(#"{"id":1,"op":"move","sub":1,"within":{"south":1}}"#)
+        #expect(fault?.code == .badRequest && fault?.member == "within")
     }
 
     /// Converting degrees to a vector and back causes no visible difference.
@@ -169,8 +237,8 @@ import Testing
             (12.34567890123, -123.45678901234), (-90, 0), (90, 0),
         ] {
             let point = try #require(GeoPoint(latitude: latitude, longitude: longitude))
-            let request = ObserveRequest(id: 1, .move(sub: 1, to: point))
-            guard case .move(_, let read) = try ObserveProtocolTests.parse(WireProtocolsTests.text(request.encoded())).get().operation else {
+            let request = ObserveRequest(id: 1, .move(sub: 1, to: .centre(point)))
+            guard case .move(_, .centre(let read)) = try ObserveProtocolTests.parse(WireProtocolsTests.text(request.encoded())).get().operation else {
                 Issue.record("\(latitude) \(longitude)")
                 continue
             }

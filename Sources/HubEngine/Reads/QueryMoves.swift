@@ -2,10 +2,10 @@ import JSONTree
 import LiveQueries
 import Synchronization
 
-/// Moves the centres of observed circles.
+/// Moves the centres of observed circles, and changes the regions of observers with `within`.
 ///
 /// Confined to the database queue.
-final class CentreMoves: @unchecked Sendable {
+final class QueryMoves: @unchecked Sendable {
     // Sendable: background work that captures it only returns to the queue.
     private let content: Content
     private let places: PlaceTrie
@@ -30,16 +30,21 @@ final class CentreMoves: @unchecked Sendable {
         self.answers = answers
     }
 
-    /// Moves the centre of an observed circle. The observer receives the difference after the answer.
-    func move(_ id: Int64, to centre: GeoPoint, _ item: SubmittedRequest) {
+    /// Gives an observer another centre or another region. The observer receives the difference after the answer.
+    func move(_ id: Int64, to target: QueryMove, _ item: SubmittedRequest) {
         let client = item.client
         @Sendable func fail(_ failure: Failure) { answers.answer(.failed(failure), item) }
         guard let observation = client.observations[id] else { return fail(.unknownObserver(id)) }
-        guard let query = observation.query, query.near != nil else {
-            return fail(Failure(.failure, "The observer \(id) has no circle that could be moved."))
+        guard let moving = observation.query?.moved(to: target) else {
+            let area = if case .centre = target { "circle" } else { "region" }
+            return fail(Failure(.failure, "The observer \(id) has no \(area) that could be moved."))
+        }
+        let there: Query
+        switch permissions.located(moving, at: observation.path, for: client) {
+        case .failure(let failure): return fail(failure)
+        case .success(let located): there = located
         }
         let isCount = observation.style.isCount
-        let there = query.moved(to: centre)
         let next = isCount ? permissions.counted(there, at: observation.path, for: client) ?? there : there
         let moved = Observation(path: observation.path, query: next, style: observation.style)
         if moved == observation { return answers.answer(.written(sequence: content.sequence), item) }
