@@ -42,7 +42,7 @@ public struct WithinQuery: Sendable, Hashable {
     public init(text: String) throws(QueryFault) {
         guard text.utf8.count <= Self.mostBytes else { throw .tooBig("within", "has more than \(Self.mostBytes) bytes") }
         let text = String(text.drop { $0 == " " })
-        if let first = text.first, "{[".contains(first) {
+        if let first = text.first, "{[\"".contains(first) {
             let json: JSONValue
             do throws(JSONError) { json = try JSONValue(Array(text.utf8)) } catch {
                 throw .malformed("within", "is no JSON: \(error.description)")

@@ -91,10 +91,10 @@ import Testing
         _ = try ask(#"{"id":1,"op":"set","path":"/","value":\#(root)}"#, socket)
         func keys(_ within: String) throws -> String {
             let answer = try ask(#"{"id":2,"op":"get","path":"/p","query":{"within":"\#(within)"}}"#, socket)[0]
-            return try Node(json: answer).node(at: "ok/keys").json
+            return answer
         }
-        #expect(try keys("zones/open/ring") == #"["a"]"#)
-        #expect(try keys("zones/open/pushed") == #"["b"]"#)
+        #expect(try keys("zones/open/ring").contains(#""keys":["a"]"#))
+        #expect(try keys("zones/open/pushed").contains(#""keys":["b"]"#))
         func fault(_ within: String) throws -> Node {
             try Node(json: ask(#"{"id":3,"op":"observe","path":"/p","query":{"within":"\#(within)"}}"#, socket)[0]).node(at: "error")
         }

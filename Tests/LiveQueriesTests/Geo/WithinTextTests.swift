@@ -11,7 +11,7 @@ import Testing
         (" -1 , 2,3 , -4.5", #"{"south":-1,"west":2,"north":3,"east":-4.5}"#),
         ("[1,2,3,4]", #"{"south":1,"west":2,"north":3,"east":4}"#),
         (" {\"east\":4,\"north\":3,\"west\":2,\"south\":1}", #"{"south":1,"west":2,"north":3,"east":4}"#),
-        ("[[1,2],[1,3],[2,2.5],[1,2]]", "[[1,2],[1,3],[2,2.5]]"), ("zones/z1/ring", #""zones/z1/ring""#), ("/zones/z1", #""zones/z1""#),
+        ("[[1,2],[1,3],[2,2.5],[1,2]]", "[[1,2],[1,3],[2,2.5]]"), ("zones/z1/ring", #""zones/z1/ring""#), ("/zones/z1", #""zones/z1""#), (#""zones/z1""#, #""zones/z1""#),
         (#"{"lat":1,"lng":2,"radius":30}"#, #"{"lat":1,"lng":2,"radius":30}"#),
         ("-90,-180,90,180", #"{"south":-90,"west":-180,"north":90,"east":180}"#),
     ]) func text_isReadAsItsJSON(_ text: String, _ json: String) throws {

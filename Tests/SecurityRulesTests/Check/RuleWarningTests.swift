@@ -89,7 +89,7 @@ import Testing
         Row(#"{"a":{".write":"auth != null",".rate":{"perSecond":2,"burst":5},"b":{".rate":{"perSecond":1,"burst":9}}}}"#),
         Row(#"{"a":{".write":"auth != null",".rate":{"perSecond":2,"burst":5},"b":{".rate":{"perSecond":9,"burst":1}}}}"#),
         Row(#"{"a":{".read":"query.near && query.radius <= 5"}}"#, "1:39: query.radius is always null here"),
-        Row(#"{"a":{".read":"query.within == 'box'"}}"#, "1:21: query.within is always null here"),
+        Row(#"{"a":{".read":"query.within == 'box'"}}"#, "1:25: query.within is always null here"),
         Row(#"{"a":{".read":"query.near && query.radius <= 5",".geoIndex":{"lat":"x","lng":"y"}}}"#),
         Row(
             #"{"a":{".geoIndex":{"lat":"x","lng":"y"},"b":{".read":"query.radius != null"},".read":"query.radius != null"}}"#,

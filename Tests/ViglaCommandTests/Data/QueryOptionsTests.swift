@@ -44,7 +44,7 @@ import WireProtocols
                 try Query(TreeQuery(), within: WithinQuery(text: "[-34,151,-33,152]"))
             ),
             (
-                ["--within", "zones/z1/ring", "--limit", "5"], [#"within="zones/z1/ring""#, "limitToFirst=5"],
+                ["--within", "zones/z1/ring", "--limit", "5"], [#"orderBy="$key""#, #"within="zones/z1/ring""#, "limitToFirst=5"],
                 try Query(TreeQuery(limit: 5, viewFrom: .first), within: WithinQuery(.stored("zones/z1/ring")))
             ),
             (

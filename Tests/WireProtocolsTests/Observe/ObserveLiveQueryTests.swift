@@ -185,7 +185,7 @@ import Testing
     ]) func within_isReadAndWritten(_ query: String, _ written: String?) throws {
         let read = try #require(try Self.read(query))
         let text = WireProtocolsTests.text(ObserveRequest(id: 1, .get(path: "a", query: read)).encoded())
-        #expect(text == #"{"id":1,"op":"get","path":"/a","query":\#(written ?? query)}"#)
+        #expect(text == #"{"id":1,"op":"get","path":"a","query":\#(written ?? query)}"#)
         #expect(try Self.read(written ?? query) == read && read.hasArea && read.near == nil)
     }
 
