@@ -90,8 +90,7 @@ import Testing
         let root = #"{"p":\#(children),"zones":{"open":\#(open),"shut":{"ring":\#(ring)}}}"#
         _ = try ask(#"{"id":1,"op":"set","path":"/","value":\#(root)}"#, socket)
         func keys(_ within: String) throws -> String {
-            let answer = try ask(#"{"id":2,"op":"get","path":"/p","query":{"within":"\#(within)"}}"#, socket)[0]
-            return answer
+            try ask(#"{"id":2,"op":"get","path":"/p","query":{"within":"\#(within)"}}"#, socket)[0]
         }
         #expect(try keys("zones/open/ring").contains(#""keys":["a"]"#))
         #expect(try keys("zones/open/pushed").contains(#""keys":["b"]"#))
