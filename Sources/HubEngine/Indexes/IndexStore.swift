@@ -56,8 +56,8 @@ final class IndexStore: @unchecked Sendable {
         // Another request is having it built; an observer waits for that one.
         if mustKeep, known != nil { return nil }
         let index = OrderedIndex(ordering, of: node)
-        context.meter.counters.childrenSortedOnQueue += index.count
-        context.meter.spend(index.count / Self.sortedForWork)
+        context.meter.counters.childrenSortedOnQueue += node.childCount
+        context.meter.spend(node.childCount / Self.sortedForWork)
         if known != nil || (!mustKeep && node.childCount < Self.fewestKept) { return .success(.indexed(index, of: node.children)) }
         switch keep(ordering, at: path, over: node) {
         case .success(let made):
@@ -273,9 +273,9 @@ final class IndexStore: @unchecked Sendable {
     }
 
     /// Updates a place's indexes with the children that a commit changed. O(indexes · changes · log n)
-    func follow(_ changes: [ChildChange], at place: TrieNode) {
+    func follow(_ changes: [ChildChange], at place: TrieNode, from old: Node, to new: Node) {
         kept.follow(changes, at: place)
-        for index in place.indexes where index.index?.isOutgrown == true && !index.isBuilding { build(index) }
+        for index in place.indexes where index.index?.isOutgrown == true { rebuild(index, over: new, from: old) }
     }
 
     /// Handles a commit that changed many children. Indexes are updated in the background; live queries show their result afterwards.

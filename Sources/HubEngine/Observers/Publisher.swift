@@ -88,7 +88,7 @@ final class Publisher {
         if change.isOverwritten {
             indexes.rebuild(place, over: change.new, from: change.old)
         } else if let children {
-            indexes.follow(children, at: place)
+            indexes.follow(children, at: place, from: change.old, to: change.new)
         } else {
             indexes.follow(place, from: change.old, to: change.new)
         }

@@ -57,8 +57,9 @@ final class NamespaceOpener: Sendable {
             let database = Database(
                 name: name, rules: try rules.open(name), start: (recovered.root, recovered.sequence),
                 beside: recovered.beside, pending: recovered.pending, journal: opened.journal, epoch: opened.epoch,
-                follows: opened.writerRole != nil, writerRole: opened.writerRole, link: opened.link, lanes: lanes.count, limits: catalog.limits(of: name), budget: budget, format: HubFormat(),
-                refusals: records.refusals(of: name), outlet: { [lanes] lane, deliveries in lanes[lane].deliver(deliveries) },
+                follows: opened.writerRole != nil, writerRole: opened.writerRole, link: opened.link, lanes: lanes.count,
+                limits: catalog.limits(of: name), budget: budget, format: HubFormat(), refusals: records.refusals(of: name),
+                outlet: { [lanes] lane, deliveries in lanes[lane].deliver(deliveries) },
                 onJournal: { [logger] in $0.log(name, logger) }, scheduler: scheduler)
             database.makeSnapshots(logger)
             return database

@@ -9,7 +9,7 @@ public enum OrderedChildren: Sendable {
         switch self {
         case .byKey(let children): _ = Self.ascend(children, from: bound, body)
         case .indexed(let index, let children):
-            if hasOthers, bound?.admitsNull ?? true, !Self.ascend(children, from: bound, without: index.ordering, body) { return }
+            if omitsChildren, bound?.admitsNull ?? true, !Self.ascend(children, from: bound, without: index.ordering, body) { return }
             index.ascend(from: bound, body)
         }
     }
@@ -19,19 +19,22 @@ public enum OrderedChildren: Sendable {
         switch self {
         case .byKey(let children): Self.descend(children, from: bound, body)
         case .indexed(let index, let children):
-            guard hasOthers else { return index.descend(from: bound, body) }
-            var goesOn = true
+            guard omitsChildren else { return index.descend(from: bound, body) }
+            var continues = true
             index.descend(from: bound) {
-                goesOn = body($0)
-                return goesOn
+                continues = body($0)
+                return continues
             }
             // A bound behind the first value does not restrict those without one.
-            if goesOn { Self.descend(children, from: bound.flatMap { $0.admitsNull ? $0 : nil }, without: index.ordering, body) }
+            if continues { Self.descend(children, from: bound.flatMap { $0.admitsNull ? $0 : nil }, without: index.ordering, body) }
         }
     }
 
     /// True if a sparse index leaves out some of the children.
-    private var hasOthers: Bool { if case .indexed(let index, let children) = self { index.isSparse && index.count < children.count } else { false } }
+    private var omitsChildren: Bool {
+        guard case .indexed(let index, let children) = self else { return false }
+        return index.isSparse && index.count < children.count
+    }
 
     /// - Parameter ordering: skips children that have a value in this order.
     /// - Returns: false if `body` did.
@@ -73,14 +76,14 @@ extension OrderedChildren {
     /// The most steps that `TreeQuery.extent` takes.
     public var extentSteps: Int {
         guard case .indexed(let index, _) = self else { return 0 }
-        return 3 * (hasOthers ? index.count : index.parts)
+        return omitsChildren ? 100 * index.count : 3 * index.parts
     }
 
     fileprivate func rank(of child: OrderedChild) -> Int {
         switch self {
         case .byKey(let children): return children.rank(of: child.key)
         case .indexed(let index, let children):
-            guard hasOthers else { return index.rank(of: child) }
+            guard omitsChildren else { return index.rank(of: child) }
             guard child.value.isNull else { return children.count - index.count + index.rank(of: child) }
             let rank = children.rank(of: child.key)
             return rank - index.valuedRanks(in: children).count { $0 < rank }
@@ -91,7 +94,7 @@ extension OrderedChildren {
         switch self {
         case .byKey(let children): return children.key(at: rank).map { OrderedChild(value: .null, key: $0) }
         case .indexed(let index, let children):
-            let others = hasOthers ? children.count - index.count : 0
+            let others = omitsChildren ? children.count - index.count : 0
             guard rank < others else { return index.child(at: rank - others) }
             // Behind those with a value that come before it by key.
             let at = index.valuedRanks(in: children).reduce(rank) { at, valued in valued <= at ? at + 1 : at }
@@ -102,7 +105,7 @@ extension OrderedChildren {
 
 extension TreeQuery {
     /// The number of selected children, and the outermost of them on the side that the limit cuts; nil if the selection is empty. Visits no
-    /// child: O(log n) by key, O(log n + n / 256) in another order.
+    /// child: O(log n) by key, O(log n + n / 256) in another order, O(m log n) if a sparse index has m entries.
     public func extent(in children: OrderedChildren) -> (count: Int, edge: OrderedChild?) {
         var ends: (first: OrderedChild?, last: OrderedChild?)
         children.ascend(from: lowerBound) {
@@ -122,7 +125,7 @@ extension TreeQuery {
     /// The selected children in ascending order. O(log n + result)
     public func select(from children: OrderedChildren) -> ContiguousArray<OrderedChild> { select(from: children, first: limit ?? .max) }
 
-    /// The selected children; nil if there are more than `most`. Visits no more than those.
+    /// The selected children; nil if there are more than `most`. Visits no more than those, and the entries of a sparse index between them.
     public func select(from children: OrderedChildren, atMost most: Int) -> ContiguousArray<OrderedChild>? {
         let selected = select(from: children, first: min(limit ?? .max, most + 1))
         return selected.count > most ? nil : selected

@@ -2,8 +2,8 @@
 ///
 ///     chunks  [ a b c … | d e f … | … ]     each ascending, ≤ 256 entries; each chunk sorts before the next
 ///
-/// Children without a value sort first, by key. If hardly any child has a value, as with the members of a set (`types/cafe`), the index is sparse:
-/// it has no entries for the others, which `OrderedChildren` takes from the place itself.
+/// Children without a value sort first, by key. If hardly any child has a value, as with the members of a set (`types/cafe`), the index is
+/// sparse: it has no entries for the others, which `OrderedChildren` takes from the place itself.
 ///
 /// Insert, remove and seek take O(log n) comparisons and move at most one chunk.
 public struct OrderedIndex: Sendable {
@@ -12,12 +12,14 @@ public struct OrderedIndex: Sendable {
     /// The number of entries: in a sparse index, of children with a value.
     public private(set) var count = 0
     public let isSparse: Bool
-    /// The number of children when the index was built.
-    private let countAtFirst: Int
+    /// The most entries that a sparse index may have.
+    private let mostEntries: Int
     /// The number of chunks, which a rank adds up one by one.
     var parts: Int { chunks.count }
 
     private static let chunkCapacity = 256
+    /// A sparse index is built for at most this many children with a value, because it skips them one by one among the others.
+    private static let mostSparse = 4_096
 
     /// The bytes of one entry: its fields, plus copies of a name the length of a push id and of a short text.
     public static let bytesOfEntry = MemoryLayout<OrderedChild>.stride + 2 * NodeCost.text(20)
@@ -32,8 +34,8 @@ public struct OrderedIndex: Sendable {
         }
         valued.sort { $0.order($1) < 0 }
         self.ordering = ordering
-        countAtFirst = entries.count + valued.count
-        isSparse = entries.count >= 15 * valued.count
+        mostEntries = max(16, min(2 * Self.mostSparse, (entries.count + valued.count) / 2))
+        isSparse = entries.count >= 15 * valued.count && valued.count <= Self.mostSparse
         if isSparse { entries = valued } else { entries += valued }
         count = entries.count
         let fill = Self.chunkCapacity * 3 / 4
@@ -42,8 +44,8 @@ public struct OrderedIndex: Sendable {
         }
     }
 
-    /// True if so many children have got a value that a sparse index should be built again, as one with all of them.
-    public var isOutgrown: Bool { isSparse && count > max(64, countAtFirst / 2) }
+    /// True if so many children have got a value that a sparse index must be built again, as one with all of them.
+    public var isOutgrown: Bool { isSparse && count > mostEntries }
 
     /// Adds a child.
     /// - Precondition: no entry has the same value and key.

@@ -5,7 +5,7 @@ package import JSONTree
 ///     [["s","users/ana",{"age":30}],["r","staff/ana"],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
 /// Batches hold all kinds, and `n` at the start of each commit but the first. A chunk of a snapshot holds only the kinds of one of these
-/// groups: `s`, `p` and `a`; `i` and `o`; `w` and `t`; `q`, `l`, `d` and `x`; `j` and `m`; `b`.
+/// groups: `s`, `p` and `a`; `i` and `o`; `w`, `t`, `q`, `l`, `d`, `x`, `j`, `m` and `b`.
 package enum EntryKind: String, CaseIterable {
     /// `path, node`: sets the node.
     case set = "s"

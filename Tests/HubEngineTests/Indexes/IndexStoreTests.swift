@@ -1,6 +1,7 @@
 @testable import HubEngine
 import Journal
 import JSONTree
+import LiveQueries
 import SecurityRules
 import TestSupport
 import Testing
@@ -131,15 +132,39 @@ import Testing
         limits.indexEntries = 250
         let bench = try Self.bench(limits, children: 120)
         #expect(try Self.order(bench, .value) != nil && Self.order(bench, .child("v")) != nil)
-        #expect(Self.counters(bench).indexEntries == 240, "two of 120 have room")
+        #expect(Self.counters(bench).indexEntries == 220, "120 values, and an index that leaves out all children: it counts as 100")
         #expect(try Self.order(bench, .priority) != nil)
-        #expect(Self.counters(bench).indexEntries == 240)
+        #expect(Self.counters(bench).indexEntries == 200)
         #expect(bench.places.existingPlace(at: "q")?.existingIndex(.value) == nil, "the one that was used longest ago went")
         for ordering in [TreeQuery.Index.priority, .child("v")] {
             bench.observe(Observation("q", TreeQuery(index: ordering, limit: 1)), by: .make())
         }
         #expect(throws: Failure.tooManyIndexes) { try Self.order(bench, .value, mustKeep: true) }
         #expect(try Self.order(bench, .value) != nil, "an answer is given all the same")
+    }
+
+    /// At first one of the children has a value; then all of them get one. The invariants check the windows and the index after each write.
+    @Test(arguments: [10, 1_000]) func sparseIndex_isBuiltAgain_whenItIsOutgrown(inlineChildren: Int) throws {
+        var limits = EngineLimits()
+        limits.inlineChildren = inlineChildren
+        let children = Node.object((0..<200).map { (Key("k\($0)"), $0 == 7 ? ["v": 1] : ["n": 1]) })
+        let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"q":{".indexOn":"v"}}}"#)
+        let hub = EngineHarness(rules: rules, root: ["q": children], limits: limits)
+        let (client, other) = (Client.make(), Client.make())
+        _ = hub.ask(client, .observe("q", query: Query(TreeQuery(index: .child("v"), limit: 3, viewFrom: .first)), style: .patches(tag: 1), hash: ""))
+        hub.settle()
+        #expect(hub.database.counters.indexEntries == 100)
+        var expected = (0..<200).map { "k\($0)" }.filter { $0 != "k7" }.sorted { Key($0) < Key($1) }
+        for i in 0..<190 where i != 7 {
+            #expect(hub.ask(other, .put(Path([Key("q"), Key("k\(i)"), Key("v")]), .int(2))).contains("ok 0"))
+            hub.settle()
+            expected.removeAll { $0 == "k\(i)" }
+            guard i % 40 == 39 else { continue }
+            let query = Query(TreeQuery(index: .child("v"), limit: 3, viewFrom: .first))
+            let answer = hub.ask(other, .get("q", query: query)).joined()
+            for key in expected.prefix(3) { #expect(answer.contains("\"\(key)\""), "\(i): \(answer)") }
+        }
+        #expect(hub.database.counters.indexEntries == 200)
     }
 
     @Test func ordersThatNoRuleNames_areFew_andDroppedBehindTheirUse() throws {
@@ -220,9 +245,9 @@ import Testing
         var changes: [ChildChange] = []
         for i in 100..<201 { changes.append(ChildChange(key: Key("k\(i)"), old: .null, new: 1)) }
         let place = try #require(bench.places.existingPlace(at: "a"))
-        bench.run { bench.indexes.follow(Array(changes.prefix(100)), at: place) }
+        bench.run { bench.indexes.follow(Array(changes.prefix(100)), at: place, from: .null, to: .null) }
         #expect(Self.counters(bench).indexEntries == 300 && cancelled.value.isEmpty, "as many as may be")
-        bench.run { bench.indexes.follow(Array(changes.suffix(1)), at: place) }
+        bench.run { bench.indexes.follow(Array(changes.suffix(1)), at: place, from: .null, to: .null) }
         #expect(Self.counters(bench).indexEntries == 100 && cancelled.value == ["a"], "what a rule names stays")
     }
 
@@ -266,7 +291,8 @@ import Testing
                     }
                     _ = bench.content.install(root)
                     let (before, after) = (old.child("q"), root.child("q"))
-                    bench.indexes.follow(keys.map { ChildChange(key: $0, old: before.child($0), new: after.child($0)) }, at: place)
+                    let changes = keys.map { ChildChange(key: $0, old: before.child($0), new: after.child($0)) }
+                    bench.indexes.follow(changes, at: place, from: before, to: after)
                 }
             }
             let node = bench.content.root.child("q")
