@@ -57,9 +57,10 @@ struct FollowModel {
             }
             tree = next
         }
-        let withCopies = copied(tree, before, changed, rules.kinds)
-        // Rows are counted, too, and what counts them is copied.
+        // Rows are counted, too, and what counts them is copied: a node that nothing keeps but the rows of this commit stays.
         let creating = rules.kinds.filter { $0.counters.contains(where: \.creates) }
+        let others = rules.kinds.filter { !$0.counters.contains(where: \.creates) }
+        let withCopies = copied(tree, before, changed, others)
         let after = copied(counting(sent(withCopies, before, now), before, paths), before, changed, creating)
         for kind in rules.kinds where kind.readsWritten {
             for (path, _, node) in nodes(kind.pattern, in: after) {
