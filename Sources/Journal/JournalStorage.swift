@@ -102,7 +102,8 @@ public struct Recovered: Sendable {
     public subscript<Part>(dynamicMember part: KeyPath<StateBesideTree, Part>) -> Part { beside[keyPath: part] }
 }
 
-/// The whole state after a commit. The recipients of its pending rows must be known, because unknown ones depend on the tree of an earlier commit.
+/// The whole state after a commit. The recipients of its pending rows must be known, because unknown ones depend on the tree of an earlier
+/// commit.
 @dynamicMemberLookup
 public struct JournalSnapshot: Sendable {
     public var root: Node

@@ -1,8 +1,8 @@
 public import JSONTree
 
-/// The deliveries that commits have caused and that are not over: notifications, mails, calls of webhooks. A delivery is stored with the commit
-/// that causes it, so that neither exists without the other. A dead letter, which no further attempt can help, stays until it is dropped.
-/// The engine does not write any yet.
+/// The deliveries that commits have caused and that are not over: notifications, mails, calls of webhooks. A delivery is stored with the
+/// commit that causes it, so that neither exists without the other. A dead letter, which no further attempt can help, stays until it is
+/// dropped. The engine does not write any yet.
 ///
 /// ```
 /// set, in the causing commit ─► set again after a failed attempt, as a dead letter, or for the devices found ─► removed

@@ -8,7 +8,9 @@ import TestSupport
     /// Through the log, and through a snapshot of several parts.
     @Test func deliveries_areRecovered() async throws {
         let folder = try TemporaryFolder()
-        let items = (0..<300).map { (Key("8-\($0)"), ["row": "inbox/ana/\u{1F600}", "title": .string(Text("\"\($0)\"")), "due": .int(Int64($0))] as Node) }
+        let items: [(Key, Node)] = (0..<300).map {
+            (Key("8-\($0)"), ["row": "inbox/ana/\u{1F600}", "title": .string(Text("\"\($0)\"")), "due": .int(Int64($0))])
+        }
         var expected = PendingDeliveries()
         for (id, item) in items where id != "8-7" { expected.apply(id, id == "8-9" ? ["failed": "gone"] : item) }
         var operations = [JournalOperation.set("n", 1)] + items.map { .delivery($0, $1) }

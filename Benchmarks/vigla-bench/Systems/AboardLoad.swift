@@ -24,9 +24,11 @@ struct AboardLoad: SystemLoad {
         let tags = Self.object(9) { ("t\($0 + 1)", #"{"id":\#($0 + 1),"title":"Tag \#($0 + 1)","kind":"general"}"#) }
         let body = String(repeating: "The examination results are out. ", count: 60)
         let announcements = Self.object(50) { i in
-            ("old\(i)", #"{"id":\#(i),"title":"Announcement \#(i)","body":"\#(body)","author":{"uid":"a","name":"A"},"public":true,"created_at":\#(now - 1_000_000 + Int64(i))}"#)
+            let about = #""author":{"uid":"a","name":"A"},"public":true,"created_at":\#(now - 1_000_000 + Int64(i))"#
+            return ("old\(i)", #"{"id":\#(i),"title":"Announcement \#(i)","body":"\#(body)",\#(about)}"#)
         }
-        return #"{"subscriptions":\#(subscriptions),"tags":\#(tags),"authors":{"u0":{"name":"The dean"}},"announcements":\#(announcements),"counters":{"next_id":100}}"#
+        let others = #""authors":{"u0":{"name":"The dean"}},"counters":{"next_id":100}"#
+        return #"{"subscriptions":\#(subscriptions),"tags":\#(tags),"announcements":\#(announcements),\#(others)}"#
     }
 
     private static let list = #"{"orderBy":"created_at","limitToLast":20}"#

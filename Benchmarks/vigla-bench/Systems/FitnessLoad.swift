@@ -39,10 +39,10 @@ struct FitnessLoad: SystemLoad {
 
     mutating func next(_ flow: Int, _ random: inout some RandomNumberGenerator) -> LoadStep {
         sent += 1
-        let (phone, point) = (sent % sessions, cityPoint(sent))
+        let phone = sent % sessions
         switch flow {
         case 0:
-            let value = #"{"t":{".sv":"timestamp"},"latitude":\#(point.latitude),"longitude":\#(point.longitude),"alt":120}"#
+            let value = #"{"t":{".sv":"timestamp"},\#(Self.at(sent)),"alt":120}"#
             return LoadStep(connection: phone, members: Self.set("/routes/u\(phone)/s/p\(sent)", value))
         case 1:
             return LoadStep(

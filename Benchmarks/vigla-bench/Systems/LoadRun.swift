@@ -147,7 +147,8 @@ final class LoadRun {
                 end += 1
             }
             guard frame[end...].starts(with: #","ok""#.utf8) else {
-                throw BenchError.unexpected("\(type(of: systems[connections[at].system]).name): " + String(decoding: frame.prefix(300), as: UTF8.self))
+                let name = type(of: systems[connections[at].system]).name
+                throw BenchError.unexpected("\(name): \(String(decoding: frame.prefix(300), as: UTF8.self))")
             }
             if connections[at].answersAwaited > 0 {
                 connections[at].answersAwaited -= 1

@@ -19,8 +19,8 @@ struct PlannerLoad: SystemLoad {
     func seed() -> String {
         let types = Self.object(Self.types) { ("t\($0)", #"{"title":"t\#($0)","alarmTime":30,"origin":"admin"}"#) }
         let places = Self.object(100_000) { i in
-            let point = cityPoint(i)
-            return ("p\(i)", #"{"title":"Place \#(i)","latitude":\#(point.latitude),"longitude":\#(point.longitude),"types":{"t\#(i % Self.types)":true},"origin":"user","author":"u\#(i % 999)","publishedAt":\#(now)}"#)
+            let about = #""types":{"t\#(i % Self.types)":true},"origin":"user","author":"u\#(i % 999)","publishedAt":\#(now)"#
+            return ("p\(i)", #"{"title":"Place \#(i)",\#(Self.at(i)),\#(about)}"#)
         }
         return #"{"types":\#(types),"catalog":{"user":\#(places)}}"#
     }
@@ -38,8 +38,7 @@ struct PlannerLoad: SystemLoad {
         let user = Int.random(in: 0..<connections, using: &random)
         switch flow {
         case 0:
-            let point = cityPoint(sent)
-            let value = #"{"latitude":\#(point.latitude),"longitude":\#(point.longitude),"at":\#(now),"acc":20}"#
+            let value = #"{\#(Self.at(sent)),"at":\#(now),"acc":20}"#
             return LoadStep(connection: user, members: Self.set("/live/u\(user)", value))
         case 1:
             let query = #"{"orderBy":"types/t\#(sent % Self.types)","equalTo":true}"#

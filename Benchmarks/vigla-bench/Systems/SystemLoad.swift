@@ -52,6 +52,12 @@ extension SystemLoad {
     }
     static func value(_ path: String) -> String { observe(path, events: #"["value"]"#) }
 
+    /// The members of a point in the city.
+    static func at(_ number: Int) -> String {
+        let point = cityPoint(number)
+        return #""latitude":\#(point.latitude),"longitude":\#(point.longitude)"#
+    }
+
     /// A JSON object.
     static func object(_ count: Int, _ member: (Int) -> (key: String, value: String)) -> String {
         var text = "{"

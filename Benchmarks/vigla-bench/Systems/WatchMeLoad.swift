@@ -43,9 +43,8 @@ struct WatchMeLoad: SystemLoad {
             return ("u\(user)", Self.object(all.count) { ("u\(all[$0])", #""added""#) })
         }
         let posts = Self.object(50_000) { i in
-            let point = cityPoint(i)
             let time = now / 1000 - Int64(i) * 6_000
-            return ("old\(i)", #"{"user":"deleted","timestamp":\#(time),"latitude":\#(point.latitude),"longitude":\#(point.longitude),"policeArrived":true}"#)
+            return ("old\(i)", #"{"user":"deleted","timestamp":\#(time),\#(Self.at(i)),"policeArrived":true}"#)
         }
         return #"{"users-follow":\#(follows),"users-friends":\#(friends),"posts":\#(posts)}"#
     }
@@ -60,13 +59,12 @@ struct WatchMeLoad: SystemLoad {
 
     mutating func next(_ flow: Int, _ random: inout some RandomNumberGenerator) -> LoadStep {
         sent += 1
-        let point = cityPoint(sent)
         switch flow {
         case 0:
             // The walkers in turn. One request tells one follower, so that its delivery is known.
             let follower = walkers + sent % followers
             let walker = (follower - walkers) % walkers
-            let value = #"{"latitude":\#(point.latitude),"longitude":\#(point.longitude),"at":{".sv":"timestamp"},"acc":12}"#
+            let value = #"{\#(Self.at(sent)),"at":{".sv":"timestamp"},"acc":12}"#
             return LoadStep(
                 connection: walker, members: Self.set("/users-follow/u\(follower)/u\(walker)/current", value),
                 followers: follower..<(follower + 1))
@@ -74,13 +72,13 @@ struct WatchMeLoad: SystemLoad {
             // Those who follow nobody: their first observer is the timeline.
             let author = Int.random(in: (walkers + followers)..<connections, using: &random)
             let time = Int64.random(in: 0..<600, using: &random)
-            let value = #"{"user":"u\#(author)","timestamp":\#(now / 1000 - time),"latitude":\#(point.latitude),"longitude":\#(point.longitude),"policeArrived":false}"#
+            let value = #"{"user":"u\#(author)","timestamp":\#(now / 1000 - time),\#(Self.at(sent)),"policeArrived":false}"#
             let friends = circle(of: author).clamped(to: (walkers + followers)..<connections)
             return LoadStep(
                 connection: author, members: Self.set("/posts/alarm\(sent)", value),
                 followers: author == friends.lowerBound ? (author + 1)..<friends.upperBound : friends.lowerBound..<author)
         default:
-            let user = Int.random(in: 0..<connections, using: &random)
+            let (user, point) = (Int.random(in: 0..<connections, using: &random), cityPoint(sent))
             let query = #"{"near":{"lat":\#(point.latitude),"lng":\#(point.longitude),"radius":1000}}"#
             return LoadStep(connection: user, members: #""op":"count","path":"/posts","query":\#(query)"#)
         }

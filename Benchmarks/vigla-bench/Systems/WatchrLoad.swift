@@ -20,8 +20,11 @@ struct WatchrLoad: SystemLoad {
     func seed() -> String {
         let users = Self.object(connections) { ("u\($0)", #"{"username":"user-\#($0)","account_status":"active","created_at":\#(now)}"#) }
         let events = Self.object(Self.events) { i in
-            let point = cityPoint(i)
-            return ("e\(i)", #"{"event_name":"Event \#(i)","position":{"latitude":\#(point.latitude),"longitude":\#(point.longitude)},"categories":{"other":true},"urgency":1,"event_status":"open","created_by":"somebody","created_at":\#(now),"updated_at":\#(now),"expires_at":\#(now + 86_400_000),"conversation_status":"open","event_rating":0,"votes_count":0,"comments_count":0,"followers_count":0,"media_count":0,"hasMedia":false}"#)
+            let about = #""event_name":"Event \#(i)","position":{\#(Self.at(i))},"categories":{"other":true},"urgency":1"#
+            let state = #""event_status":"open","conversation_status":"open","created_by":"somebody""#
+            let times = #""created_at":\#(now),"updated_at":\#(now),"expires_at":\#(now + 86_400_000)"#
+            let counts = #""event_rating":0,"votes_count":0,"comments_count":0,"followers_count":0,"media_count":0,"hasMedia":false"#
+            return ("e\(i)", "{\(about),\(state),\(times),\(counts)}")
         }
         let categories = #"{"other":{"category_name":"Other","category_icon":"x","default_hours":24,"fence_radius":500}}"#
         return #"{"users":\#(users),"events":\#(events),"categories":\#(categories)}"#
@@ -30,7 +33,8 @@ struct WatchrLoad: SystemLoad {
     /// Open reports within 5 km.
     private func feed(_ number: Int, _ limit: String = "") -> String {
         let point = cityPoint(number)
-        return #"{"where":[["event_status","==","open"]],"near":{"lat":\#(point.latitude),"lng":\#(point.longitude),"radius":5000}\#(limit)}"#
+        let near = #"{"lat":\#(point.latitude),"lng":\#(point.longitude),"radius":5000}"#
+        return #"{"where":[["event_status","==","open"]],"near":\#(near)\#(limit)}"#
     }
 
     func observers(of connection: Int) -> [String] {
@@ -47,8 +51,8 @@ struct WatchrLoad: SystemLoad {
         switch flow {
         case 0:
             // At the reporter's own place, so that his feed has it.
-            let point = cityPoint(user)
-            let value = #"{"event_name":"Flood \#(sent)","position":{"latitude":\#(point.latitude),"longitude":\#(point.longitude)},"expires_at":\#(now + 86_400_000),"categories":{"other":true}}"#
+            let about = #""event_name":"Flood \#(sent)","expires_at":\#(now + 86_400_000),"categories":{"other":true}"#
+            let value = #"{\#(about),"position":{\#(Self.at(user))}}"#
             return LoadStep(connection: user, members: Self.set("/events/new\(sent)", value), followers: user..<(user + 1))
         case 1:
             return LoadStep(connection: user, members: Self.set("/votes/e\(Int.random(in: 0..<Self.events, using: &random))/u\(user)", "1"))
@@ -56,8 +60,7 @@ struct WatchrLoad: SystemLoad {
             let query = feed(sent, #","orderBy":"event_rating","limitToLast":30"#)
             return LoadStep(connection: user, members: #""op":"get","path":"/events","query":\#(query)"#)
         default:
-            let point = cityPoint(sent)
-            let value = #"{"latitude":\#(point.latitude),"longitude":\#(point.longitude),"acc":20}"#
+            let value = #"{\#(Self.at(sent)),"acc":20}"#
             return LoadStep(connection: user, members: Self.set("/live/u\(user)", value))
         }
     }

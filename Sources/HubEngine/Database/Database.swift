@@ -39,8 +39,8 @@ public final class Database: Sendable {
 
     /// - Parameters:
     ///   - start: the recovered content and the sequence number of its last commit.
-    ///   - beside: what is kept beside the tree, as recovered. Inbox rows and removals left pending by the previous process are continued in
-    ///     the background.
+    ///   - beside: what is kept beside the tree, as recovered. Inbox rows and removals that the previous process left pending are continued
+    ///     in the background.
     ///   - pending: onDisconnect writes of the previous process's sessions. They are applied before the first request, one commit per
     ///     session (contract §6.2).
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.

@@ -151,7 +151,8 @@ import Testing
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"q":{".indexOn":"v"}}}"#)
         let hub = EngineHarness(rules: rules, root: ["q": children], limits: limits)
         let (client, other) = (Client.make(), Client.make())
-        _ = hub.ask(client, .observe("q", query: Query(TreeQuery(index: .child("v"), limit: 3, viewFrom: .first)), style: .patches(tag: 1), hash: ""))
+        let query = Query(TreeQuery(index: .child("v"), limit: 3, viewFrom: .first))
+        _ = hub.ask(client, .observe("q", query: query, style: .patches(tag: 1), hash: ""))
         hub.settle()
         #expect(hub.database.counters.indexEntries == 100)
         var expected = (0..<200).map { "k\($0)" }.filter { $0 != "k7" }.sorted { Key($0) < Key($1) }
@@ -160,7 +161,6 @@ import Testing
             hub.settle()
             expected.removeAll { $0 == "k\(i)" }
             guard i % 40 == 39 else { continue }
-            let query = Query(TreeQuery(index: .child("v"), limit: 3, viewFrom: .first))
             let answer = hub.ask(other, .get("q", query: query)).joined()
             for key in expected.prefix(3) { #expect(answer.contains("\"\(key)\""), "\(i): \(answer)") }
         }
