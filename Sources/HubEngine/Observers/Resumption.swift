@@ -28,6 +28,8 @@ final class Resumption {
     /// - Returns: the missed changes, oldest first; nil if they are unknown or too many.
     func missed(by observation: Observation, of client: Client, since position: Position) -> [ViewChange]? {
         guard case .events(_, let kinds, _) = observation.style, let known = ring.commits(since: position) else { return nil }
+        // It may have been another region at `since`: the query is read again at the start.
+        if case .stored? = observation.query?.within?.source { return nil }
         let path = observation.path
         let before = known.root.node(at: path)
         let touching = Array(known.commits.lazy.filter { commit in commit.paths.contains { $0.contains(path) || path.contains($0) } })

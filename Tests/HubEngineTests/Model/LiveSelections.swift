@@ -21,14 +21,20 @@ enum LiveSelections {
         GeoPoint(latitude: 37.97 + Double(random.below(6)) / 600, longitude: 23.72 + Double(random.below(6)) / 600)
     }
 
+    /// Over some of the spots.
+    static let triangle = polygon([(37.97, 23.72), (37.975, 23.72), (37.97, 23.725)])
+
+    private static func polygon(_ ring: [(latitude: Double, longitude: Double)]) -> GeoPolygon {
+        guard let polygon = try? GeoPolygon(ring) else { preconditionFailure("a triangle is a polygon") }
+        return polygon
+    }
+
     /// A box or a triangle over some of the spots.
     static func region(_ random: inout SeededRandom) -> Region {
         let (south, west) = (37.97 + Double(random.below(6)) / 600, 23.72 + Double(random.below(6)) / 600)
         let (high, wide) = (Double(random.below(6)) / 500, Double(random.below(6)) / 500)
         if random.chance(50), let box = GeoBox(south: south, west: west, north: south + high, east: west + wide) { return .box(box) }
-        let ring = [(south, west), (south + high + 0.001, west), (south, west + wide + 0.001)]
-        guard let polygon = try? GeoPolygon(ring) else { preconditionFailure("a triangle is a polygon") }
-        return .polygon(polygon)
+        return .polygon(polygon([(south, west), (south + high + 0.001, west), (south, west + wide + 0.001)]))
     }
 
     /// - Parameter tree: order, range and limit.
