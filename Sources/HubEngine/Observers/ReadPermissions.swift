@@ -56,9 +56,10 @@ final class ReadPermissions {
         let fields = content.rules.geoFields(at: path)
         guard case .stored(let place)? = query.within?.source else { return .success(query.located(by: fields)) }
         guard allowsRead(place, nil, client) else { return .failure(.permissionDenied) }
+        var visits = 0
+        defer { context.meter.spend(1 + visits / RequestCost.childrenForWork) }
         do throws(QueryFault) {
-            let region = try Region(stored: content.root.node(at: place), named: place.relativeText)
-            context.meter.spend(1)
+            let region = try Region(stored: content.root.node(at: place), named: place.relativeText, visits: &visits)
             return .success(query.located(by: fields, within: region))
         } catch {
             return .failure(Failure(error.reason == .tooBig ? .tooBig : .failure, "\"within\": \(error.description)."))

@@ -12,9 +12,14 @@ extension Region {
     /// - Parameter name: how errors name the region, such as `within`.
     /// - Throws: `QueryFault`, which names the member or the point, counted from 0: `within[2]`.
     public init(_ json: JSONValue, named name: String = "within") throws(QueryFault) {
+        var visits = 0
+        try self.init(json, named: name, visits: &visits)
+    }
+
+    private init(_ json: JSONValue, named name: String, visits: inout Int) throws(QueryFault) {
         if let elements = json.elements {
             guard elements.count == 4, elements.allSatisfy({ Self.number($0) != nil }) else {
-                self = .polygon(try GeoPolygon(Self.ring(elements, name), named: name))
+                self = .polygon(try GeoPolygon(Self.ring(elements, name), named: name, visits: &visits))
                 return
             }
             self = .box(try Self.box(zip(["south", "west", "north", "east"], elements).map { .init($0, $1) }, name))
@@ -23,7 +28,7 @@ extension Region {
         guard let members = json.members else { throw Self.form(name) }
         let names = Set(members.map(\.name))
         if names.contains("type") || names.contains("coordinates") {
-            self = .polygon(try Self.geoJSON(members, name))
+            self = .polygon(try Self.geoJSON(members, name, &visits))
         } else if !names.isDisjoint(with: ["lat", "lng", "radius"]) {
             self = .circle(try Self.circle(members, name))
         } else if !names.isDisjoint(with: ["south", "west", "north", "east"]) {
@@ -33,17 +38,19 @@ extension Region {
         }
     }
 
-    /// Reads a region that is stored in the tree, where a list is an object with the keys 0, 1, 2…. The points of a ring may have any keys, such as
-    /// those of `push`: their order counts. O(its points); reads no more than a polygon may have.
-    public init(stored node: Node, named name: String = "within") throws(QueryFault) {
+    /// Reads a region that is stored in the tree, where a list is an object with the keys 0, 1, 2…. The points of a ring may have any keys, such
+    /// as those of `push`: their order counts. Reads no more nodes than a polygon may have, and no long strings.
+    /// - Parameter visits: counts the work, in visits of an index (about 50 ns), also for a refused region.
+    public init(stored node: Node, named name: String = "within", visits: inout Int) throws(QueryFault) {
         guard node.exists else { throw .malformed(name, "is not stored: nothing is there") }
         var left = Self.mostStored
-        guard let json = Self.json(of: node, &left) else { throw .tooBig(name, "has more than \(GeoPolygon.mostPoints) points") }
+        defer { visits += Self.visitsPerNode * (Self.mostStored - left) }
+        guard let json = try Self.json(of: node, &left, name) else { throw .tooBig(name, "has more than \(GeoPolygon.mostPoints) points") }
         let isRing = json.members?.allSatisfy { $0.value.elements != nil || $0.value.members != nil } ?? false
         if isRing, let members = json.members, members.count > 2 {
-            try self.init(.array(members.map(\.value)), named: name)
+            try self.init(.array(members.map(\.value)), named: name, visits: &visits)
         } else {
-            try self.init(json, named: name)
+            try self.init(json, named: name, visits: &visits)
         }
     }
 
@@ -70,7 +77,8 @@ extension Region {
     private static func form(_ name: String) -> QueryFault {
         .malformed(
             name,
-            "must be a box, as {\"south\":37.9,\"west\":23.6,\"north\":38.1,\"east\":23.9}, a polygon, as [[lat,lng],…] or GeoJSON, or a circle")
+            "must be a box, as {\"south\":37.9,\"west\":23.6,\"north\":38.1,\"east\":23.9}, a polygon, as [[lat,lng],…] or GeoJSON, "
+                + "or a circle")
     }
 
     private static func number(_ json: JSONValue) -> Double? {
@@ -139,7 +147,9 @@ extension Region {
     }
 
     /// RFC 7946 §3.1.6: a ring may have heights, which do not count. Holes are refused.
-    private static func geoJSON(_ members: [JSONValue.Member], _ name: String) throws(QueryFault) -> GeoPolygon {
+    private static func geoJSON(
+        _ members: [JSONValue.Member], _ name: String, _ visits: inout Int
+    ) throws(QueryFault) -> GeoPolygon {
         func member(_ part: String) -> JSONValue? { members.last { $0.name == part }?.value }
         guard member("type") == "Polygon" else { throw .malformed("\(name).type", "must be \"Polygon\"") }
         guard let rings = member("coordinates")?.elements, let points = rings.first?.elements else {
@@ -162,26 +172,34 @@ extension Region {
             guard numbers[1].magnitude <= 90 else { throw .malformed("\(ring)[\(i)]", "the latitude must be from -90 to 90") }
             found.append((numbers[1], numbers[0]))
         }
-        return try GeoPolygon(found, named: ring)
+        return try GeoPolygon(found, named: ring, visits: &visits)
     }
 
     /// Nodes of the largest ring with heights, and of what is around it.
     private static let mostStored = 4 * (GeoPolygon.mostPoints + 1) + 8
 
+    /// Reading a node takes as long as so many visits of an index.
+    private static let visitsPerNode = 3
+    /// The only text in a region is the type of GeoJSON. Longer ones are not copied: they may be large, and many.
+    private static let mostTextBytes = 16
+
     /// A stored value as JSON; an object with the keys 0, 1, 2… is a list. Nil if it has more than `left` nodes.
-    private static func json(of node: Node, _ left: inout Int) -> JSONValue? {
+    /// - Throws: a fault named `name` for a long text, which no region has.
+    private static func json(of node: Node, _ left: inout Int, _ name: String) throws(QueryFault) -> JSONValue? {
         left -= 1
         guard left >= 0, node.childCount <= left else { return nil }
         switch node.leaf {
         case .int(let number): return .int(number)
         case .double(let number): return .double(number)
         case .bool(let flag): return .bool(flag)
-        case .string(let text): return .string(text.string)
+        case .string(let text):
+            guard text.utf8Count <= mostTextBytes else { throw form(name) }
+            return .string(text.string)
         default: break
         }
         var members: [JSONValue.Member] = []
         for (i, (key, child)) in node.children.enumerated() {
-            guard let value = json(of: child, &left) else { return nil }
+            guard let value = try json(of: child, &left, name) else { return nil }
             members.append(.init(key.string == "\(i)" ? "" : key.string, value))
         }
         // No key is empty.

@@ -1,3 +1,4 @@
+import Glibc
 import LiveQueries
 @testable import HubEngine
 import JSONTree
@@ -34,6 +35,39 @@ import Testing
             #expect(!bench.permissions.mayRead("own", nil, stranger, in: bench.content.root))
         }
         #expect(refusals.all == ["get /own", "get /first"], "what refuses nothing is not reported")
+    }
+
+    /// Reading and checking a region takes up to a millisecond, also of one that is refused.
+    @Test func storedRegions_areChargedByPointsAndPairsOfEdges() throws {
+        func zigzag(_ edges: Int) throws -> Node {
+            let points = (0...edges).map { i in
+                let (far, step) = (Double(i % 2), Double(i) / 1_000)
+                return "[\(far + step),\(far - step)]"
+            }
+            return try Node(json: "[\(points.joined(separator: ",")),[-5,-5]]")
+        }
+        let circle = (0..<1_000).map { "[\(5 * sin(Double($0) * .pi / 500)),\(5 * cos(Double($0) * .pi / 500))]" }
+        let zones: Node = [
+            "box": try Node(json: "[1,2,3,4]"), "circle": try Node(json: "[\(circle.joined(separator: ","))]"), "small": try zigzag(150),
+            "intricate": try zigzag(900),
+        ]
+        let bench = try Self.bench(root: ["zones": zones])
+        let admin = Client(lane: 0, dialect: .realtime, identity: .admin)
+        func located(_ name: String) throws -> (work: Int, code: Failure.Code?) {
+            let query = try Query(TreeQuery(index: nil), within: WithinQuery(text: "zones/\(name)"))
+            return bench.run {
+                let before = bench.context.meter.work
+                let result = bench.permissions.located(query, at: "open", for: admin)
+                let code: Failure.Code? = if case .failure(let failure) = result { failure.code } else { nil }
+                return (bench.context.meter.work - before, code)
+            }
+        }
+        #expect(try located("none").work == 1)
+        #expect(try located("box").work <= 3)
+        let (round, small, intricate) = (try located("circle"), try located("small"), try located("intricate"))
+        #expect(round.code == nil && round.work > 500, "\(round)")
+        #expect(small.code == nil && small.work > 300, "\(small)")
+        #expect(intricate.code == .tooBig && intricate.work > 1_000, "\(intricate)")
     }
 
     @Test func permission_restsOnWhatTheRulesLookedAt() throws {

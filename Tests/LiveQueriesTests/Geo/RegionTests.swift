@@ -165,6 +165,33 @@ import Testing
         #expect(fault(Array(repeating: (1, 1), count: 10_000)) == "ring: has more than 1000 points")
     }
 
+    /// All pairs of a zigzag's edges overlap in latitude and longitude.
+    @Test func intricateRing_isRefused() throws {
+        func zigzag(_ edges: Int) -> [(latitude: Double, longitude: Double)] {
+            var ring: [(latitude: Double, longitude: Double)] = [(-5, -5)]
+            for i in 0...edges {
+                let (far, step) = (Double(i % 2), Double(i) / 1_000)
+                ring.append((far + step, far - step))
+            }
+            return ring
+        }
+        func read(_ ring: [(latitude: Double, longitude: Double)]) -> (fault: QueryFault?, visits: Int) {
+            var visits = 0
+            do throws(QueryFault) { _ = try GeoPolygon(ring, named: "ring", visits: &visits) } catch { return (error, visits) }
+            return (nil, visits)
+        }
+        let (accepted, refused, largest) = (read(zigzag(200)), read(zigzag(202)), read(zigzag(998)))
+        #expect(accepted.fault == nil, "19,900 pairs, and a few of the other two edges")
+        #expect(refused.fault?.description
+            == "ring: is too intricate: more than 20000 pairs of its edges overlap in latitude and longitude")
+        #expect(refused.fault?.reason == .tooBig && largest.fault?.reason == .tooBig)
+        #expect(accepted.visits > 9_000 && largest.visits < 30_000, "\(accepted.visits), \(largest.visits)")
+        // The teeth of an upright comb overlap in latitude only.
+        var comb: [(latitude: Double, longitude: Double)] = [(-5, 0.5)]
+        for i in 0...998 { comb.append((Double(i % 2), Double(i) / 1_000)) }
+        #expect(read(comb).fault == nil)
+    }
+
     @Test func cells_areCoveredAsTheirPointsAre() throws {
         var regions = RandomRegions(10)
         var (none, all) = (0, 0)
