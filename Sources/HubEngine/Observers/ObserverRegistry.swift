@@ -60,12 +60,17 @@ final class ObserverRegistry: @unchecked Sendable {
     }
 
     /// Why an observer of a live query exceeds a limit, now that its view is known; nil if it does not.
-    /// - Parameter isCounted: true if the observer itself is already counted, because only its circle moves.
-    func refusal(of observation: Observation, showing view: View, of client: Client, isCounted: Bool = false) -> Failure? {
+    /// - Parameter replaced: the observer whose place it takes when its circle or region moves. That one is counted already.
+    func refusal(
+        of observation: Observation, showing view: View, of client: Client, replacing replaced: Observation? = nil
+    ) -> Failure? {
         let limits = context.limits
         charge(client)
+        let weight = observation.weight - (replaced?.weight ?? 0)
+        // Also where others show the same view: a polygon may weigh more than the box before it.
+        if replaced != nil, weight > 0, let refusal = refusal(of: weight, client) { return refusal }
         guard let state = observation.liveState, !counts.isShared(state), let more = view.liveCharge else { return nil }
-        if let refusal = refusal(of: more.listens + (isCounted ? 0 : observation.weight), client) { return refusal }
+        if let refusal = refusal(of: more.listens + weight, client) { return refusal }
         if more.liveChildren == 0 { return nil }
         let excess = counts.excess(client, more.liveChildren, of: \.liveChildren, limits.liveChildrenShare)
         return excess == nil ? nil : .tooManyLiveQueries

@@ -66,7 +66,7 @@ final class QueryMoves: @unchecked Sendable {
             else { return fail(.unknownObserver(id)) }
             // The difference would miss events that the observer has not received yet.
             if was.view.isShort { return fail(.changesTooFast) }
-            if let failure = registry.refusal(of: moved, showing: now, of: client, isCounted: true) { return fail(failure) }
+            if let failure = registry.refusal(of: moved, showing: now, of: client, replacing: observation) { return fail(failure) }
             // Checks again, so that the permission now depends on what the rules read for the moved circle.
             guard permissions.permits(moved, of: client, as: .listen) else { return fail(.permissionDenied) }
             let node = content.root.node(at: observation.path)

@@ -1,4 +1,5 @@
 import Dispatch
+import Glibc
 import HubEngine
 import JSONTree
 import LiveQueries
@@ -188,6 +189,31 @@ import Testing
         #expect(hub.ask(one, .move(2, to: .centre(there))) == ["error 0 unavailable"])
         _ = hub.ask(one, .unobserveID(1))
         #expect(hub.ask(one, .move(2, to: .centre(there))).contains("ok 0"), "it went on where it was")
+    }
+
+    /// A polygon weighs more than a box, also where another client observes it already.
+    @Test func weightOfRegions_countsWhereAnObserverMovesToASharedView() throws {
+        let hub = try hub(of: 3) { $0.listens = 20 }
+        let (one, other) = (client("192.0.2.1"), client("192.0.2.2"))
+        // Weighs 16: 1,000 points.
+        let ring = (0..<GeoPolygon.mostPoints).map { i in
+            let angle = Double(i) / Double(GeoPolygon.mostPoints) * 2 * Double.pi
+            return (latitude: 10 + sin(angle), longitude: 10 + cos(angle))
+        }
+        let polygon = WithinQuery(.region(.polygon(try GeoPolygon(ring))))
+        func box(_ id: Int64) throws -> WithinQuery { try WithinQuery(text: "\(id),1,50,2") }
+        func observing(_ region: WithinQuery, _ id: Int64) throws -> Request { observe(try Query(TreeQuery(index: nil), within: region), id) }
+        #expect(hub.ask(other, try observing(polygon, 1)).first == "ok 0")
+        for id in 1...3 as ClosedRange<Int64> { #expect(hub.ask(one, try observing(box(id), id)).first == "ok 0") }
+        let before = hub.database.counters.listens
+        #expect(hub.ask(one, .move(1, to: .within(polygon))) == ["error 0 too_big"], "3 views, 2 boxes and 16 of 20")
+        #expect(hub.database.counters.listens == before)
+        _ = hub.ask(one, .unobserveID(3))
+        #expect(hub.ask(one, .move(1, to: .within(polygon))).contains("ok 0"), "2 views, a box and 16")
+        #expect(hub.ask(one, try observing(box(4), 4)).first == "ok 0", "2 views, 2 boxes and 16")
+        #expect(hub.ask(one, try observing(box(5), 5)) == ["error 0 too_big"])
+        #expect(hub.ask(one, .move(1, to: .within(try box(6)))).contains("ok 0"))
+        #expect(hub.ask(one, try observing(box(5), 5)).first == "ok 0", "the polygon's weight is free again")
     }
 
     /// Limits come from clients, so no arithmetic is done with one before it is compared.
