@@ -176,13 +176,15 @@ final class LiveReads: @unchecked Sendable {
             guard let surplus = now.isIdentical(to: node) ? 0 : query.surplus(from: node, to: now, atMost: most) else {
                 return searchAgain(pending)
             }
-            finish(pending, updater.add(place.queries.add(countOf: query, matches: count + surplus), at: place), at: place)
+            let view = places.metered(place) { place.queries.add(countOf: query, matches: count + surplus) }
+            finish(pending, updater.add(view, at: place), at: place)
         case .window(var window):
             let source = places.source(of: query, at: place, over: now)
             guard places.metered(place, { window.follow(from: node, to: now, from: source, atMost: most) }) else { return searchAgain(pending) }
             // The order must exist so that it is counted as in use.
             if !window.holdsAll, source == nil { return searchAgain(pending) }
-            finish(pending, updater.add(place.queries.add(window), at: place), at: place)
+            let view = places.metered(place) { [window] in place.queries.add(window) }
+            finish(pending, updater.add(view, at: place), at: place)
         }
     }
 

@@ -34,6 +34,8 @@ public struct RegionIndex: Sendable {
     /// By slot. Apart, so that a search reads only the regions.
     private var regions: ContiguousArray<Region?> = []
     private var ids: ContiguousArray<Int> = []
+    /// `Region.visits` of each.
+    private var costs: ContiguousArray<Int32> = []
     private var covers: ContiguousArray<ContiguousArray<Cover>> = []
     /// Number of listed cells on each level. `levelsInUse` has a bit for each level with some.
     private var listed = ContiguousArray<Int>(repeating: 0, count: RegionCell.levels)
@@ -49,16 +51,20 @@ public struct RegionIndex: Sendable {
 
     /// Stores a region, in place of an earlier one with this id.
     /// - Parameter id: any number, which searches report.
-    public mutating func insert(_ id: Int, _ region: Region) {
+    /// - Returns: the work, in visits of an index (about 50 ns).
+    @discardableResult
+    public mutating func insert(_ id: Int, _ region: Region) -> Int {
         remove(id)
         let slot = free.popLast() ?? Int32(ids.count)
         if Int(slot) == ids.count {
             regions.append(nil)
+            costs.append(0)
             ids.append(id)
             covers.append([])
         }
         var found: ContiguousArray<Cover> = []
-        for (cell, isInside) in RegionCell.cover(region, atMost: Self.cellsOfRegion) {
+        let (cover, examined) = RegionCell.cover(region, atMost: Self.cellsOfRegion)
+        for (cell, isInside) in cover {
             let index = Int32(found.count)
             found.append(Cover(cell: cell.number, at: Int32(cells[cell.number]?.count ?? 0)))
             cells[cell.number, default: []].append(Listed(slot: slot, cover: isInside ? ~index : index))
@@ -67,6 +73,8 @@ public struct RegionIndex: Sendable {
         }
         slots[id] = slot
         (regions[Int(slot)], ids[Int(slot)], covers[Int(slot)]) = (region, id, found)
+        costs[Int(slot)] = Int32(region.visits)
+        return examined * region.visits
     }
 
     /// Removes a region; no effect if the id is unknown.
@@ -104,7 +112,7 @@ public struct RegionIndex: Sendable {
     }
 
     /// Calls `body` once with the id of each region that contains a point, in no order.
-    /// - Returns: the number of tested regions.
+    /// - Returns: the work, in visits of an index (about 50 ns): of a polygon more with more points.
     @discardableResult
     public func forEach(containing point: GeoPoint, _ body: (Int) -> Void) -> Int {
         concerned(old: nil, new: point) { id, _, _ in body(id) }
@@ -113,12 +121,12 @@ public struct RegionIndex: Sendable {
     /// Calls `body` once with each region that contains the old or the new position of something that moves, and with whether it contains
     /// each.
     /// - Parameters: nil where it has no position.
-    /// - Returns: the number of tested regions.
+    /// - Returns: the work, in visits of an index (about 50 ns): of a polygon more with more points.
     @discardableResult
     public func concerned(old: GeoPoint?, new: GeoPoint?, _ body: (_ id: Int, _ old: Bool, _ new: Bool) -> Void) -> Int {
         if levelsInUse == 0 { return 0 }
         let (before, after) = (old.map { Located($0) }, new.map { Located($0) })
-        var tested = 0
+        var visits = 0
         var left = levelsInUse
         while left != 0 {
             let level = left.trailingZeroBitCount
@@ -127,20 +135,26 @@ public struct RegionIndex: Sendable {
             let now = after.map { RegionCell(level, at: $0.point).number }
             // A region of both positions is reported by the cell of the old one.
             if let before, let was, let list = cells[was] {
-                tested += list.count
-                for listed in list where listed.cover < 0 || before.isIn(regions[Int(listed.slot)]) {
-                    body(ids[Int(listed.slot)], true, after?.isIn(regions[Int(listed.slot)]) ?? false)
+                for listed in list {
+                    let (slot, cost) = (Int(listed.slot), Int(costs[Int(listed.slot)]))
+                    visits += listed.cover < 0 ? 1 : cost
+                    guard listed.cover < 0 || before.isIn(regions[slot]) else { continue }
+                    if after != nil { visits += cost }
+                    body(ids[slot], true, after?.isIn(regions[slot]) ?? false)
                 }
             }
             if let after, let now, let list = cells[now] {
-                tested += list.count
-                for listed in list where listed.cover < 0 || after.isIn(regions[Int(listed.slot)]) {
-                    if before?.isIn(regions[Int(listed.slot)]) ?? false { continue }
-                    body(ids[Int(listed.slot)], false, true)
+                for listed in list {
+                    let (slot, cost) = (Int(listed.slot), Int(costs[Int(listed.slot)]))
+                    visits += listed.cover < 0 ? 1 : cost
+                    guard listed.cover < 0 || after.isIn(regions[slot]) else { continue }
+                    if before != nil { visits += cost }
+                    if before?.isIn(regions[slot]) ?? false { continue }
+                    body(ids[slot], false, true)
                 }
             }
         }
-        return tested
+        return visits
     }
 
     /// A point in both forms that regions need.
@@ -210,8 +224,11 @@ struct RegionCell {
 
     /// Cells that cover a region, at most `most`, with whether they lie in it. Divides the largest first, from the level on whose cells are as
     /// wide as the region.
-    static func cover(_ region: Region, atMost most: Int) -> ContiguousArray<(cell: RegionCell, isInside: Bool)> {
-        var done: ContiguousArray<(cell: RegionCell, isInside: Bool)> = []
+    /// - Returns: the cells, and the number of those that were examined.
+    static func cover(
+        _ region: Region, atMost most: Int
+    ) -> (cells: ContiguousArray<(cell: RegionCell, isInside: Bool)>, examined: Int) {
+        var (done, examined): (ContiguousArray<(cell: RegionCell, isInside: Bool)>, Int) = ([], 1)
         let circle = region.enclosingCircle
         var (open, at) = (around(circle), 0)
         while at < open.count {
@@ -222,6 +239,7 @@ struct RegionCell {
                 for i in 0..<8 {
                     let part = RegionCell(cell.level + 1, 2 * cell.x + (i & 1), 2 * cell.y + (i >> 1 & 1), 2 * cell.z + i >> 2)
                     guard let cap = part.cap, cap.least(circle.centre) <= circle.reach else { continue }
+                    examined += 1
                     let coverage = region.coverage(of: cap)
                     if coverage != .none { parts.append((part, coverage == .all)) }
                 }
@@ -232,7 +250,7 @@ struct RegionCell {
             }
             for part in parts { if part.isInside { done.append(part) } else { open.append(part.cell) } }
         }
-        return done
+        return (done, examined)
     }
 
     /// The at most eight cells that contain a circle, on the finest level whose cells are as wide.

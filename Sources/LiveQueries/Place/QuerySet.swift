@@ -134,7 +134,7 @@ public final class QuerySet {
             view.circle = freeCircles.popLast() ?? byCircle.count
             if view.circle == byCircle.count { byCircle.append(view) } else { byCircle[view.circle] = view }
             list(view)
-            if let region = query.within?.region { regions.insert(view.circle, region) }
+            if let region = query.within?.region { measured += regions.insert(view.circle, region) }
         }
         view.selector.views.append(view)
         return view

@@ -1,3 +1,4 @@
+import Glibc
 import TestSupport
 import Testing
 
@@ -70,6 +71,24 @@ import Testing
         #expect(index.regions(containing: athens) == [2] && index.regions(containing: south) == [])
     }
 
+    /// A test of a point takes as long as 33 visits in a polygon of 1,000 points, and listing it examines its edges for each cell.
+    @Test func largePolygons_costMore() throws {
+        let ring = (0..<GeoPolygon.mostPoints).map { i in
+            let angle = Double(i) / Double(GeoPolygon.mostPoints) * 2 * Double.pi
+            return (latitude: 10 + sin(angle), longitude: 10 + cos(angle))
+        }
+        let edge = try #require(GeoPoint(latitude: 10, longitude: 10.99))
+        func costs(_ region: Region) -> (insert: Int, test: Int, both: Int) {
+            var index = RegionIndex()
+            let insert = index.insert(1, region)
+            return (insert, index.forEach(containing: edge) { _ in }, index.concerned(old: edge, new: edge) { _, _, _ in })
+        }
+        let polygon = costs(.polygon(try GeoPolygon(ring)))
+        let box = costs(.box(try #require(GeoBox(south: 9, west: 9, north: 11, east: 11))))
+        #expect(polygon.test >= 33 && polygon.both > polygon.test && polygon.insert >= 16 * 33, "\(polygon)")
+        #expect(box.test <= 2 && box.insert <= 2 * 8 * RegionIndex.cellsOfRegion + 2, "\(box)")
+    }
+
     /// Tests follow the regions nearby, not their number.
     @Test func tests_followTheRegionsNearby() throws {
         var random = SeededRandom(23)
@@ -82,13 +101,13 @@ import Testing
             let ring = [(at.latitude - size, at.longitude), (at.latitude, at.longitude + size), (at.latitude + size, at.longitude - size)]
             index.insert(id, .polygon(try GeoPolygon(ring)))
         }
-        var (found, tested) = (0, 0)
+        var (found, visits) = (0, 0)
         for _ in 0..<1_000 {
             let at = spot()
-            tested += index.forEach(containing: try #require(GeoPoint(latitude: at.latitude, longitude: at.longitude))) { _ in found += 1 }
+            visits += index.forEach(containing: try #require(GeoPoint(latitude: at.latitude, longitude: at.longitude))) { _ in found += 1 }
         }
         // A triangle covers a part of its cells.
-        #expect(found > 50 && tested < 12 * found, "\(tested) tests for \(found)")
+        #expect(found > 50 && visits < 24 * found, "\(visits) visits for \(found)")
         #expect(index.listedCells < 8_000 * RegionIndex.cellsOfRegion)
     }
 }
