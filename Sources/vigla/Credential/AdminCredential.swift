@@ -77,14 +77,17 @@ extension AdminCredential {
                 ? " Or they allow no read of all of it, but only a query: some children, by --limit, --where or --near."
                 : " Or they allow only queries of another form: with another limit or circle, or with other conditions."
         } ?? ""
+        // The command explains no query of a stored region.
+        let isExplained = query?.hasStoredRegion != true
         switch given {
         case nil:
             return "The hub's rules refuse this, and no credential was given: none of --auth-file, --auth, "
                 + "VIGLA_AUTH_FILE and VIGLA_AUTH is set. Give the token of a permitted user, or an administrator's secret.\(form) "
-                + "An administrator may ask why: vigla rules explain URL. A hub without rules denies everything.\n" + Self.whereSecretsAre
+                + (isExplained ? "An administrator may ask why: vigla rules explain URL. " : "") + "A hub without rules denies everything.\n" + Self.whereSecretsAre
         case .text(_, let source)?, .file(_, let source)?:
-            return "The hub's rules do not allow this to the user of \(source).\(form) An administrator may ask why: "
-                + "vigla rules explain URL --as UID" + (query?.isEmpty == false ? ", with the same options of the query" : "")
+            return "The hub's rules do not allow this to the user of \(source).\(form)"
+                + (isExplained ? " An administrator may ask why: vigla rules explain URL --as UID" : "")
+                + (isExplained && query?.isEmpty == false ? ", with the same options of the query" : "")
         }
     }
 

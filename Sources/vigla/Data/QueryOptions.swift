@@ -65,10 +65,13 @@ struct QueryOptions: ParsableArguments {
         return ["--order-by \(orderBy) is the order by a child of that name. Without --order-by the nearest come first."]
     }
 
+    /// True if the region is one that is stored in the tree. Only the hub knows its kind and its size, which rules see.
+    var hasStoredRegion: Bool { within.flatMap { try? WithinQuery(text: $0) }.map { $0.region == nil } ?? false }
+
     /// Whether no option of the query was given.
     var isEmpty: Bool { !shallow && parameters.isEmpty }
 
-    /// Members of a "query" of `vigla rules test` and of the hub's explanations, each with its JSON.
+    /// Members of a "query" of `vigla rules test` and of the hub's explanations, each with its JSON. Without a stored region.
     var caseMembers: [(name: String, json: String)] {
         var found: [(name: String, json: String)] = []
         let circle = near.flatMap { try? NearQuery(text: $0) }
@@ -92,10 +95,9 @@ struct QueryOptions: ParsableArguments {
             // Without another order the limit applies to the nearest.
             if let nearest = circle.limit ?? (orderBy == nil ? limit : nil) { found.append(("limit", "\(nearest)")) }
         }
-        if let region {
-            // What a stored region is, only the hub knows.
-            found.append(("within", Node.string(region.region?.kind ?? "polygon").json))
-            if let circle = region.region?.enclosingCircle { found.append(("radius", JSONValue.double(circle.metres).json)) }
+        if let region = region?.region {
+            found.append(("within", Node.string(region.kind).json))
+            found.append(("radius", JSONValue.double(region.enclosingCircle.metres).json))
         }
         if let limit, circle == nil || orderBy != nil { found.append(("limitToFirst", "\(limit)")) }
         if let last { found.append(("limitToLast", "\(last)")) }

@@ -67,6 +67,11 @@ struct RulesExplain: ParsableCommand {
             throw ValidationError("--write, --update and --count exclude each other.")
         }
         if !query.isEmpty, write != nil || update != nil { throw ValidationError("A query is a read: leave out --write and --update.") }
+        if query.hasStoredRegion {
+            throw ValidationError(
+                "--within takes the region itself here, such as 37.9,23.6,38.1,23.9: the rules decide by the kind and the size of a stored one, "
+                    + "which only the hub knows.")
+        }
         if query.shallow { throw ValidationError("--shallow is for 'vigla get': to the rules it is a read like any other.") }
         if `as`?.isEmpty == true { throw ValidationError("--as is the id of a user; leave it out for a signed-out caller.") }
         if claims != nil, `as` == nil { throw ValidationError("--claims need a user: name it with --as.") }

@@ -15,6 +15,16 @@ import WireProtocols
         return (options.parameters.map { "\($0.name)=\($0.value)" }, options.selection)
     }
 
+    /// The rules decide by the kind and the size of a stored region, which the command does not know.
+    @Test func storedRegion_isNotExplained() throws {
+        let url = "http://127.0.0.1:9000/p"
+        let (stored, box) = (try QueryOptions.parse(["--within", "zones/z1/ring"]), try QueryOptions.parse(["--within", "1,2,3,4"]))
+        #expect(stored.hasStoredRegion && !box.hasStoredRegion && !(try QueryOptions.parse([]).hasStoredRegion))
+        #expect(stored.caseMembers.isEmpty && box.caseMembers.map(\.name) == ["within", "radius"])
+        #expect(throws: (any Error).self) { try RulesExplain.parse([url, "--within", "zones/z1/ring"]) }
+        #expect(throws: Never.self) { try RulesExplain.parse([url, "--within", "1,2,3,4"]) }
+    }
+
     @Test func conditionsAndCircles_arePassedOn_inBothProtocols() throws {
         let centre = try #require(GeoPoint(latitude: -33.8568, longitude: 151.2153))
         let cases: [([String], [String], Query)] = [
