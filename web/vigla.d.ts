@@ -114,7 +114,10 @@ export class Observer<T = any> implements AsyncIterable<Event<T>> {
   /** The rules do not declare the order of the query. */
   readonly lacksIndex: boolean;
   end(): void;
-  /** Moves the centre of a `near`, or changes the region of a `within`. Resolves without a connection too: the next one begins there. */
+  /**
+   * Moves the centre of a `near`, or changes the region of a `within`. Resolves without a connection too: the next one begins there.
+   * An invalid form is refused at once. Only the hub sees whether a polygon crosses itself: then the next connection ends the observer.
+   */
   move(to: Centre | { within: Region }): Promise<void>;
   [Symbol.asyncIterator](): AsyncGenerator<Event<T>, void, undefined>;
 }

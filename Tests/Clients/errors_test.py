@@ -133,6 +133,45 @@ class Errors(unittest.TestCase):
             """, self.address).rest()
         self.assertEqual((code, out, err), (0, "/a not_supported\n", ""))
 
+    def test_moveToAnInvalidRegion_isRefusedByTheClient(self):
+        regions = [
+            ([3, 2, 1, 4], "within.south"), ([1, 2, 3, 400], "within.east"), ({"south": 1, "west": 2, "north": 0, "east": 4}, "within.south"),
+            ({"south": 1, "west": 2, "north": 3}, "within.east"), ({"south": 1, "up": 2}, "within"), ({"lat": 1, "lng": 2}, "within.radius"),
+            ({"lat": 1, "lng": 2, "radius": 0}, "within.radius"), ([[1, 2], [3, 4]], "within"), ([[1, 2], [3, 4], [5, 190]], "within[2]"),
+            ([[1, 2], [3, 4], [5, 6, 7]], "within[2]"), ({"type": "Point"}, "within"), ("", "within"), ({}, "within"),
+            ({"type": "Polygon", "coordinates": [[[2, 1], [3, 1], [2.5, 92]]]}, "within[2]"),
+        ]
+        good = [
+            "a/b", [1, 2, 3, 4], {"south": 1, "west": 2, "north": 3, "east": 4}, {"lat": 1, "lng": 2, "radius": 3},
+            [[1, 2], [3, 4], [5, 7]], {"type": "Polygon", "coordinates": [[[2, 1], [3, 1], [2.5, 2]]]},
+        ]
+        moves = [{"within": one} for one, _ in regions] + [{"within": [1, 2, 3, 4], "lat": 1, "lng": 2}] + [{"within": one} for one in good]
+        expected = [member for _, member in regions] + ["within"] + ["none"] * len(good)
+        # Without a hub, so that only the client can refuse.
+        code, out, err = Program("js", f"""
+            const alone = new Vigla('http://127.0.0.1:1');
+            for (const to of {json.dumps(moves)}) {{
+              const o = alone.observe('/places', {{ query: {{ within: [0, 0, 1, 1] }} }});
+              try {{ await o.move(to); console.log('none'); }} catch (error) {{ console.log(error.member); }}
+              o.end();
+            }}
+            alone.close();
+            """, self.address).rest()
+        self.assertEqual((code, out.split()), (0, expected), err)
+        code, out, err = Program("py", f"""
+            alone = Vigla("http://127.0.0.1:1")
+            for to in {moves!r}:
+                o = alone.observe("/places", query={{"within": [0, 0, 1, 1]}})
+                try:
+                    await o.move(to)
+                    print("none")
+                except ViglaError as error:
+                    print(error.member)
+                o.end()
+            await alone.close()
+            """, self.address).rest()
+        self.assertEqual((code, out.split()), (0, expected), err)
+
     def test_move_isKept_whenTheConnectionIsLostBeforeItsAnswer(self):
         bodies = {"js": """
             await hub.set('/places/a', { lat: 50, lng: 50 });

@@ -128,16 +128,68 @@ class ViglaError(Exception):
         self.__dict__.update(rest)
 
 
+_LIMITS: Dict[str, float] = {"south": 90, "west": 180, "north": 90, "east": 180, "lat": 90, "lng": 180, "radius": float("inf")}
+
+
+def _check_region(region: Any) -> None:
+    """Refuses a region that the hub would refuse. Only the hub sees whether a polygon crosses itself."""
+
+    def fault(message: str, member: str = "within") -> ViglaError:
+        return ViglaError("bad_request", message, member)
+
+    def is_number(value: Any, most: float) -> bool:
+        return type(value) in (int, float) and abs(value) <= most
+
+    def check(names: Sequence[str], values: Sequence[Any]) -> None:
+        for name, value in zip(names, values):
+            if not is_number(value, _LIMITS[name]):
+                limit = "" if name == "radius" else f" from -{_LIMITS[name]} to {_LIMITS[name]}"
+                raise fault(f"must be a number{limit}", f"within.{name}")
+        if names[0] == "south" and values[0] > values[2]:
+            raise fault("must not be greater than north", "within.south")
+        if names[-1] == "radius" and not values[-1] > 0:
+            raise fault("must be greater than 0 metres", "within.radius")
+
+    if isinstance(region, str):
+        if not region:
+            raise fault("the path is empty")
+        return
+    box, circle = ("south", "west", "north", "east"), ("lat", "lng", "radius")
+    if isinstance(region, (list, tuple)) and len(region) == 4 and all(type(one) in (int, float) for one in region):
+        return check(box, region)
+    is_object = isinstance(region, Mapping)
+    ring: Any = region
+    is_geojson = is_object and ("type" in region or "coordinates" in region)
+    if is_geojson:
+        rings = region.get("coordinates")
+        ring = rings[0] if region.get("type") == "Polygon" and isinstance(rings, (list, tuple)) and len(rings) == 1 else None
+    if isinstance(ring, (list, tuple)):
+        for i, one in enumerate(ring):
+            point = [one.get("lat"), one.get("lng")] if isinstance(one, Mapping) else list(one) if isinstance(one, (list, tuple)) else []
+            if is_geojson:
+                point = point[1::-1]
+            if len(point) != 2 or not is_number(point[0], 90) or not is_number(point[1], 180):
+                raise fault("must be a point with a latitude from -90 to 90 and a longitude from -180 to 180", f"within[{i}]")
+        if len(ring) < 3:
+            raise fault("must have at least 3 points")
+        return
+    for names in (circle, box) if is_object and not is_geojson else ():
+        if any(name in region for name in names):
+            for name in region:
+                if name not in names:
+                    raise fault(f'has no member "{name}"')
+            return check(names, [region.get(name) for name in names])
+    raise fault("must be a box, a polygon, a circle or the place of a stored region")
+
+
 def _check_move(query: Mapping[str, Any], near: Mapping[str, Any]) -> None:
     """Refuses what the hub would refuse: after a reconnect, a query with such a circle would end the observer."""
     if "within" in near:
         if "within" not in query:
             raise ViglaError("bad_request", "The observer has no region that could be moved.", "sub")
-        box = near["within"]
-        for name, most in (("south", 90), ("west", 180), ("north", 90), ("east", 180)) if isinstance(box, Mapping) and "south" in box else ():
-            if type(box.get(name)) not in (int, float) or not abs(box[name]) <= most:
-                raise ViglaError("bad_request", f"must be a number from -{most} to {most}", f"within.{name}")
-        return
+        if len(near) > 1:
+            raise ViglaError("bad_request", '"within" stands alone: a region has no other centre', "within")
+        return _check_region(near["within"])
     if "near" not in query:
         raise ViglaError("bad_request", "The observer has no circle that could be moved.", "sub")
     if set(near) != {"lat", "lng"}:
