@@ -17,7 +17,8 @@ extension QueryVariables {
         radius = query.near?.metres
         if let asked = query.within {
             within = asked.region?.kind ?? ""
-            // The circle around a region, so that a rule that bounds circles bounds regions as well.
+            // The circle around a region, so that an upper bound for circles holds for regions as well. A lower bound does not: a narrow region
+            // has a large circle. Rules with one require `query.near`.
             radius = asked.region?.enclosingCircle.metres ?? .infinity
         }
         for condition in query.filter.conditions {
