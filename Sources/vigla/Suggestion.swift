@@ -39,7 +39,9 @@ enum Suggestion {
         return isQuery && !["get", "watch"].contains(command) ? "Only 'vigla get' and 'vigla watch' take queries." : nil
     }
 
-    private static let queries = ["--order-by", "--start", "--end", "--equal", "--limit", "--last", "--where", "--near", "--within", "--shallow"]
+    private static let queries = [
+        "--order-by", "--start", "--end", "--equal", "--limit", "--last", "--where", "--near", "--within", "--shallow",
+    ]
 
     private static func name(_ command: any ParsableCommand.Type) -> String {
         command.configuration.commandName ?? "\(command)".lowercased()

@@ -1,7 +1,8 @@
 import Glibc
 
 /// A position in whole billionths of a degree, which are at most 0.11 mm. Regions are compared in these, so that the tests of edges are
-/// exact: a point on the edge of a box, or at a corner of a polygon, is always found to be there.
+/// exact: a point on the edge of a box, or at a corner of a polygon, is always found to be there if its degrees have up to nine decimals.
+/// Others are rounded to nine.
 struct GeoDegrees: Sendable, Hashable {
     /// -90°…90°.
     let latitude: Int64

@@ -25,8 +25,8 @@ public enum Region: Sendable, Hashable {
         }
     }
 
-    /// A circle that contains the region: of a box and of a polygon, the one around its (bounding) box. Its radius says how large a region is
-    /// at most, so rules get it as `query.radius`. At most half of the earth's circumference.
+    /// A circle that contains the region: of a box and of a polygon, the one around its (bounding) box. Its radius says how large a region
+    /// is at most, so rules get it as `query.radius`. At most half of the earth's circumference, and a few centimetres for rounding.
     public var enclosingCircle: GeoCircle {
         switch self {
         case .circle(let circle): GeoCircle(centre: circle.centre, metres: min(circle.metres, GeoPoint.earthRadius * .pi))

@@ -15,7 +15,8 @@ public struct Query: Sendable, Hashable {
         let isPlain: Bool
 
         init(_ tree: TreeQuery, _ filter: Filter, _ area: Area?, isByPosition: Bool, least: Int, isPlain: Bool) {
-            (self.tree, self.filter, self.area, self.isByPosition, self.least, self.isPlain) = (tree, filter, area, isByPosition, least, isPlain)
+            (self.tree, self.filter, self.area) = (tree, filter, area)
+            (self.isByPosition, self.least, self.isPlain) = (isByPosition, least, isPlain)
         }
     }
 

@@ -48,14 +48,14 @@ public struct Window: Sendable {
     }
 
     /// - Parameters:
-    ///   - holdsAll: true if a circle by distance holds all its matches.
+    ///   - holdsAll: true if a circle by distance, or a region without an order, holds all its matches.
     ///   - most: maximum number of matches of a query without a limit.
     ///   - visits: maximum number of children, or of cells and points, visited.
     public static func searched(
         _ query: Query, over place: Node, from source: Source, holdsAll: Bool = false, atMost most: Int = .max, visits: Int,
         _ settings: WindowSettings = WindowSettings()
     ) -> WindowSearch<Window> {
-        if case .order = source { assert(!query.isByPosition, "a query by distance needs points") }
+        if case .order = source { assert(!query.isByPosition, "a query by position needs points") }
         var window = Window(empty: query, holdsAll: holdsAll, settings)
         let (children, selection) = (place.children, window.selection)
         if case .points(let index) = source, query.tree.limit == nil || !query.isByPosition {

@@ -9,13 +9,13 @@ public struct ChildEvent: Sendable, Equatable {
     public let key: Key
     /// The child's new value; its old value for `removed`; null for `moved`.
     public let value: Node
-    /// The key of the preceding sibling after the change. Nil for the first child, for `removed`, and in distance order.
+    /// The key of the preceding sibling after the change. Nil for the first child, for `removed`, and by position.
     public let previous: Key?
     /// Metres from the centre; nil if the query has none.
     public let distance: Double?
     /// The reason, for `removed` of a live query.
     public let why: LiveEvent.Reason?
-    /// True if children are ordered by distance, so that no preceding sibling is sent.
+    /// True if children are ordered by distance, or have no order in a region. No preceding sibling is sent then.
     public let isByPosition: Bool
 
     public init(

@@ -209,7 +209,8 @@ private struct ObserveRequestParser {
 
     /// The members that each operation takes, in addition to `id` and `op`.
     private static let taken: [String: Set<String>] = [
-        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since", "explain"], "unobserve": ["sub"], "move": ["sub", "near", "within"],
+        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since", "explain"], "unobserve": ["sub"],
+        "move": ["sub", "near", "within"],
         "get": ["path", "query", "explain"], "count": ["path", "query", "explain"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
         "transaction": ["path", "was", "hash", "value"], "onDisconnect": ["do", "path", "value"], "ping": [],

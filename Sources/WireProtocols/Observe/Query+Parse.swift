@@ -10,8 +10,8 @@ extension Query {
     /// ```
     /// "query":{"orderBy":"timestamp","startAfter":[1718000000000,"-Nx3"],"limitToFirst":50}
     /// "query":{"near":{"lat":37.975,"lng":23.735,"radius":1000,"limit":20},"where":[["status","==","open"]]}
-    /// ```
     /// "query":{"within":{"south":37.9,"west":23.6,"north":38.1,"east":23.9}}
+    /// ```
     /// Without `orderBy` the order is by key; with `near` it is by distance, which has no index, and with `within` there is none.
     /// - Parameter bytes: the text that `reader` reads.
     static func read(
@@ -163,7 +163,8 @@ extension Query {
     private static let textBytes = 4 * FilterLimits().bytes
 
     private static func json(
-        _ name: String, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer, atMost most: Int = textBytes, _ fault: inout RequestFault?
+        _ name: String, _ reader: inout JSONReader, _ bytes: UnsafeRawBufferPointer, atMost most: Int = textBytes,
+        _ fault: inout RequestFault?
     ) throws(JSONError) -> JSONValue? {
         let text = try reader.skipValue()
         guard text.count <= most else {

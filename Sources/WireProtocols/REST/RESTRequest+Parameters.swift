@@ -128,7 +128,9 @@ extension RESTRequest {
             }
         }
         let made: Query
-        do throws(QueryFault) { made = try Query(query, where: filter ?? .all, near: near, within: within) } catch { throw .bad(error.description) }
+        do throws(QueryFault) {
+            made = try Query(query, where: filter ?? .all, near: near, within: within)
+        } catch { throw .bad(error.description) }
         guard !made.exceedsNearest else { throw .bad("limitToFirst: \(Query.tooMany)") }
         self.query = made
     }
