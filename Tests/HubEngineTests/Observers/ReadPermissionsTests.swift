@@ -46,7 +46,10 @@ import Testing
             }
             return try Node(json: "[\(points.joined(separator: ",")),[-5,-5]]")
         }
-        let circle = (0..<1_000).map { "[\(5 * sin(Double($0) * .pi / 500)),\(5 * cos(Double($0) * .pi / 500))]" }
+        let circle = (0..<1_000).map { i in
+            let angle = Double(i) * Double.pi / 500
+            return "[\(sin(angle)),\(cos(angle))]"
+        }
         let zones: Node = [
             "box": try Node(json: "[1,2,3,4]"), "circle": try Node(json: "[\(circle.joined(separator: ","))]"), "small": try zigzag(150),
             "intricate": try zigzag(900),
