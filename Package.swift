@@ -141,6 +141,13 @@ let package = Package(
         .target(name: "Mail", dependencies: [
             "CCurl", "Curl", "JSONTree", "Limits", "Scheduling", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
+        // deliveries to phones, inboxes and other programs: requests, outcomes, and the sender
+        .target(name: "Outbound", dependencies: [
+            "CCurl", "Cryptography", "Curl", "JSONTree", "Mail", .product(name: "DequeModule", package: "swift-collections"),
+        ], swiftSettings: shared),
+        .testTarget(name: "OutboundTests", dependencies: [
+            "CCurl", "Cryptography", "Curl", "DispatchNet", "JSONTree", "Mail", "Outbound", "TestCertificates", "TestSupport",
+        ], swiftSettings: shared),
         // what the data path needs of identity: verify, sign, keys, claims
         .target(name: "Tokens", dependencies: [
             "Cryptography", "JSONTree",

@@ -15,6 +15,16 @@ static inline CURLcode vigla_curl_set_blob(CURL *handle, CURLoption option, cons
     struct curl_blob blob = {(void *)bytes, count, CURL_BLOB_COPY};
     return curl_easy_setopt(handle, option, &blob);
 }
+// Copies the bytes.
+static inline CURLcode vigla_curl_set_post(CURL *handle, const void *bytes, size_t count) {
+    CURLcode code = curl_easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)count);
+    return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_COPYPOSTFIELDS, bytes ? bytes : "") : code;
+}
+static inline CURLcode vigla_curl_set_open_socket(CURL *handle, curl_opensocket_callback open, void *context) {
+    CURLcode code = curl_easy_setopt(handle, CURLOPT_OPENSOCKETDATA, context);
+    return code == CURLE_OK ? curl_easy_setopt(handle, CURLOPT_OPENSOCKETFUNCTION, open) : code;
+}
+static inline CURLMcode vigla_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) { return curl_multi_setopt(multi, option, value); }
 static inline CURLcode vigla_curl_get_string(CURL *handle, CURLINFO what, const char **value) { return curl_easy_getinfo(handle, what, value); }
 static inline CURLcode vigla_curl_get_long(CURL *handle, CURLINFO what, long *value) { return curl_easy_getinfo(handle, what, value); }
 

@@ -40,6 +40,19 @@ bool vigla_aes256_ctr(const uint8_t key[32], const void *bytes, size_t count, ui
     return done(is_done);
 }
 
+bool vigla_aes128_gcm(const uint8_t key[16], const uint8_t nonce[12], const void *bytes, size_t count, uint8_t *out) {
+    enum { TAG_BYTES = 16 };
+    int written = 0, rest = 0;
+    EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
+    // 12 bytes are the default length of the nonce.
+    bool is_done = context && count <= INT32_MAX && EVP_EncryptInit_ex2(context, EVP_aes_128_gcm(), key, nonce, NULL) &&
+                   EVP_EncryptUpdate(context, out, &written, bytes, (int)count) && (size_t)written == count &&
+                   EVP_EncryptFinal_ex(context, out + count, &rest) && rest == 0 &&
+                   EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, TAG_BYTES, out + count);
+    EVP_CIPHER_CTX_free(context);
+    return done(is_done);
+}
+
 bool vigla_random(void *into, size_t count) {
     if (count <= INT32_MAX && RAND_bytes(into, (int)count) == 1) return true;
     ERR_clear_error();

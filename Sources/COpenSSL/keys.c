@@ -284,3 +284,16 @@ uint8_t *vigla_key_private_der(const struct vigla_key *key, size_t *count) {
 }
 
 void vigla_key_free_der(uint8_t *der, size_t count) { OPENSSL_clear_free(der, count); }
+
+// agreement
+
+bool vigla_key_agree(const struct vigla_key *own, const struct vigla_key *peer, uint8_t secret[COORDINATE_BYTES]) {
+    size_t count = COORDINATE_BYTES;
+    if (own->kind != VIGLA_P256 || peer->kind != VIGLA_P256) return false;
+    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, own->pkey, NULL);
+    bool is_done = context && EVP_PKEY_derive_init(context) == 1 && EVP_PKEY_derive_set_peer(context, peer->pkey) == 1 &&
+                   EVP_PKEY_derive(context, secret, &count) == 1 && count == COORDINATE_BYTES;
+    EVP_PKEY_CTX_free(context);
+    if (!is_done) ERR_clear_error();
+    return is_done;
+}

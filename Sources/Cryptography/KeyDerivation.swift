@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// Derives keys from passwords, and decrypts a stored hash of an older scheme.
+/// Derives keys from passwords and from shared secrets, and encrypts with them.
 public enum KeyDerivation {
     /// scrypt (RFC 7914). Takes 128 × `r` × (`n` + `p` + 2) bytes of memory while running.
     /// - Parameters:
@@ -44,5 +44,30 @@ public enum KeyDerivation {
             }
             if !isDone { throw .refused }
         }
+    }
+
+    /// HKDF with SHA-256 (RFC 5869).
+    /// - Parameter count: length of the key in bytes, at most 32: one block.
+    public static func hkdfSHA256(secret: SecretBytes, salt: [UInt8], info: [UInt8], count: Int) -> SecretBytes {
+        precondition(0...32 ~= count)
+        let extracted = secret.withUnsafeBytes { secret in
+            salt.withUnsafeBytes { HashFunction.sha256.authenticationCode(of: secret, key: $0) }
+        }
+        let block = HashFunction.sha256.authenticationCode(of: info + [1], key: extracted)
+        return block.withUnsafeBytes { SecretBytes(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+    }
+
+    /// AES-128 in Galois/counter mode without additional data (NIST SP 800-38D). Never use one key and nonce for two texts.
+    /// - Returns: the encrypted bytes, followed by the tag of 16 bytes.
+    /// - Throws: `refused` unless the key has 16 bytes and the nonce 12.
+    public static func aes128GCM(_ bytes: [UInt8], key: SecretBytes, nonce: [UInt8]) throws(CryptographyError) -> [UInt8] {
+        guard key.count == 16, nonce.count == 12 else { throw .refused }
+        var isDone = false
+        let sealed = [UInt8](unsafeUninitializedCapacity: bytes.count + 16) { out, count in
+            isDone = key.withUnsafeBytes { vigla_aes128_gcm($0.baseAddress, nonce, bytes, bytes.count, out.baseAddress) }
+            count = isDone ? bytes.count + 16 : 0
+        }
+        guard isDone else { throw .refused }
+        return sealed
     }
 }

@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// A signing key. Any number of threads may use it at once. Its numbers are overwritten when the last reference is released.
+/// A key that signs or agrees on secrets. Any number of threads may use it at once. Its numbers are overwritten when the last reference is released.
 public struct PrivateKey: Sendable {
     private let handle: KeyHandle
     public let publicKey: PublicKey
@@ -41,6 +41,14 @@ public struct PrivateKey: Sendable {
         let signature = Array(bytes).withUnsafeBytes { signed($0) }
         guard !signature.isEmpty else { throw .refused }
         return signature
+    }
+
+    /// The secret that both owners of a pair of P-256 keys can compute (ECDH, NIST SP 800-56A §5.7.1.2): 32 bytes, to derive keys from.
+    /// - Throws: `refused` unless both keys are on P-256.
+    public func sharedSecret(with peer: PublicKey) throws(CryptographyError) -> SecretBytes {
+        try SecretBytes(count: 32) { secret throws(CryptographyError) in
+            if !vigla_key_agree(handle.key, peer.handle.key, secret.baseAddress) { throw .refused }
+        }
     }
 
     /// The signature; empty if libcrypto refuses.

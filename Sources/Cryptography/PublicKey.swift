@@ -33,6 +33,16 @@ public struct PublicKey: Sendable {
         }
     }
 
+    /// - Parameter point: a point of P-256 in uncompressed form (SEC 1 §2.3.3): 4, x, y; 65 bytes.
+    /// - Throws: `malformedKey` (also for a point not on the curve).
+    public init(point: [UInt8]) throws(CryptographyError) {
+        guard point.count == 65, point[0] == 4 else { throw .malformedKey }
+        try self.init(.p256(x: Array(point[1..<33]), y: Array(point[33...])))
+    }
+
+    /// The point of a P-256 key in uncompressed form; nil for RSA.
+    public var point: [UInt8]? { if case .p256(let x, let y) = numbers { [4] + x + y } else { nil } }
+
     /// - Parameter pem: `BEGIN PUBLIC KEY` (RFC 7468 §13) or `BEGIN RSA PUBLIC KEY`.
     /// - Throws: `malformedKey`, `unsupportedKey`, `keyOutOfBounds`.
     public init(pem: String) throws(CryptographyError) {

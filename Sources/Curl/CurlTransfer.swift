@@ -1,17 +1,29 @@
 public import CCurl
+import Glibc
 
-/// One transfer with the system's libcurl. It blocks the calling thread. Certificates are checked, and TLS is 1.2 or higher.
+/// One transfer with the system's libcurl: `perform` blocks the calling thread, `CurlMulti` does not. Certificates are checked, and TLS is 1.2 or
+/// higher.
 public final class CurlTransfer {
-    private let handle = globalInit == CURLE_OK ? curl_easy_init() : nil
+    let handle = globalInit == CURLE_OK ? curl_easy_init() : nil
     /// The first fault of the settings.
     private var status: CURLcode
     private var lists: [UnsafeMutablePointer<curl_slist>] = []
     private var sent: [UInt8] = []
     private var sentBytes = 0
+    /// libcurl's buffer for the particulars of a fault.
+    private let detail = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     /// Receives the body in parts; false ends the transfer.
     public var receive: (UnsafeRawBufferPointer) -> Bool = { _ in true }
     /// Receives each line of a response's head.
     public var receiveField: (String) -> Void = { _ in }
+    /// Most bytes of heads; more end the transfer.
+    public var maxHeadBytes = Int.max
+    private var headBytes = 0
+    /// Decides whether a socket may be connected to an address; nil: to any. It sees the very address that libcurl connects to, after any
+    /// resolution.
+    public var allowsAddress: ((UnsafePointer<sockaddr>) -> Bool)?
+    /// Whether `allowsAddress` has refused an address.
+    public private(set) var hasRefusedAddress = false
 
     /// - Parameter protocols: those that the URL may have, separated by commas.
     public init(_ url: String, protocols: String) {
@@ -25,6 +37,7 @@ public final class CurlTransfer {
     deinit {
         curl_easy_cleanup(handle)
         for list in lists { curl_slist_free_all(list) }
+        detail.deallocate()
     }
 
     public func set(_ option: CURLoption, _ value: String) { check(vigla_curl_set_string(handle, option, value)) }
@@ -46,36 +59,56 @@ public final class CurlTransfer {
         set(CURLOPT_UPLOAD, 1)
     }
 
+    /// The body of a POST. Unlike with `send`, libcurl can send it again over another connection, when a kept one turns out to be closed.
+    public func post(_ bytes: [UInt8]) { check(bytes.withUnsafeBytes { vigla_curl_set_post(handle, $0.baseAddress, $0.count) }) }
+
     /// Carries out the transfer.
     public func perform() throws(CurlFault) {
+        try prepare()
+        let code = withExtendedLifetime(self) { curl_easy_perform(handle) }
+        if let fault = fault(of: code) { throw fault }
+    }
+
+    /// Sets the callbacks.
+    /// - Throws: the first fault of the settings.
+    func prepare() throws(CurlFault) {
         let context = Unmanaged.passUnretained(self).toOpaque()
+        detail.pointee = 0
+        check(vigla_curl_set_context(handle, CURLOPT_ERRORBUFFER, detail))
         check(vigla_curl_set_context(handle, CURLOPT_READDATA, context))
         check(vigla_curl_set_context(handle, CURLOPT_WRITEDATA, context))
         check(vigla_curl_set_context(handle, CURLOPT_HEADERDATA, context))
         check(vigla_curl_set_callback(handle, CURLOPT_READFUNCTION) { buffer, size, count, context in
             guard let buffer, let context else { return 0 }
-            return Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue().read(into: buffer, size * count)
+            return CurlTransfer.of(context).read(into: buffer, size * count)
         })
         // Fewer bytes than all end the transfer.
         check(vigla_curl_set_callback(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
             guard let bytes, let context else { return 0 }
             let part = UnsafeRawBufferPointer(start: bytes, count: size * count)
-            return Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue().receive(part) ? part.count : 0
+            return CurlTransfer.of(context).receive(part) ? part.count : 0
         })
         check(vigla_curl_set_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
             guard let bytes, let context else { return 0 }
             let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
-            Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue().receiveField(String(decoding: line, as: UTF8.self))
-            return line.count
+            return CurlTransfer.of(context).receive(head: line) ? line.count : 0
         })
-        var detail = [CChar](repeating: 0, count: Int(CURL_ERROR_SIZE))
-        detail.withUnsafeMutableBufferPointer { detail in
-            check(vigla_curl_set_context(handle, CURLOPT_ERRORBUFFER, detail.baseAddress))
-            if status == CURLE_OK { status = withExtendedLifetime(self) { curl_easy_perform(handle) } }
-            check(vigla_curl_set_context(handle, CURLOPT_ERRORBUFFER, nil))
+        if allowsAddress != nil {
+            check(vigla_curl_set_open_socket(handle, { context, _, address in
+                guard let context, let address else { return -1 }
+                return CurlTransfer.of(context).openSocket(address)
+            }, context))
         }
-        let text = String(decoding: detail.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-        guard status == CURLE_OK else { throw CurlFault(code: status, detail: text) }
+        if let fault = fault(of: status) { throw fault }
+    }
+
+    /// The fault of a transfer that has ended; nil for none.
+    func fault(of code: CURLcode) -> CurlFault? {
+        code == CURLE_OK ? nil : CurlFault(code: code, detail: String(cString: detail))
+    }
+
+    private static func of(_ context: UnsafeMutableRawPointer) -> CurlTransfer {
+        Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
     }
 
     /// A figure of the transfer, such as the response's status code; 0 if unknown.
@@ -93,6 +126,24 @@ public final class CurlTransfer {
     }
 
     private func check(_ code: CURLcode) { if status == CURLE_OK { status = code } }
+
+    private func receive(head line: UnsafeRawBufferPointer) -> Bool {
+        headBytes += line.count
+        guard headBytes <= maxHeadBytes else { return false }
+        receiveField(String(decoding: line, as: UTF8.self))
+        return true
+    }
+
+    /// A socket for an address; -1 if it is not allowed: then libcurl tries the next.
+    private func openSocket(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
+        // The member is only the beginning of the address.
+        let start = UnsafeRawPointer(address) + (MemoryLayout<curl_sockaddr>.offset(of: \.addr) ?? 0)
+        guard allowsAddress?(start.assumingMemoryBound(to: sockaddr.self)) ?? true else {
+            hasRefusedAddress = true
+            return -1
+        }
+        return socket(address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+    }
 
     private func read(into buffer: UnsafeMutablePointer<CChar>, _ most: Int) -> Int {
         let count = min(most, sent.count - sentBytes)

@@ -31,7 +31,7 @@ public struct PrintedMail: MailTransport {
     public init(_ print: @escaping @Sendable (String) -> Void) { self.print = print }
 
     public func deliver(_ message: Message) async throws(MailFault) {
-        print("mail to \(message.to.text), \(message.kind.rawValue): \(message.link ?? message.subject)")
+        print("mail to \(message.to.text), \(message.label): \(message.link ?? message.subject)")
     }
 }
 
@@ -51,7 +51,7 @@ public final class SMTPTransport: MailTransport {
 
     public func deliver(_ message: Message) async throws(MailFault) {
         let (settings, to) = (settings, message.to)
-        let text = message.encoded(from: settings.sender, date: now(), id: Self.randomID())
+        let text = message.encoded(from: settings.sender, date: now(), id: message.id ?? Self.randomID())
         let fault: MailFault? = await withCheckedContinuation { continuation in
             queue.async { continuation.resume(returning: Self.transfer(text, to: to, settings)) }
         }

@@ -67,7 +67,7 @@ public final class Mailer: Sendable {
     }
 
     private static func about(_ message: Message) -> Logger.Metadata {
-        ["letter": "\(message.kind.rawValue)", "domain": "\(message.to.domain)"]
+        ["letter": "\(message.label)", "domain": "\(message.to.domain)"]
     }
 }
 

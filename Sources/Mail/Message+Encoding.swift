@@ -17,7 +17,7 @@ extension Message {
             "Message-ID: <\(id)@\(sender.address.domain)>",
             "MIME-Version: 1.0",
             "Auto-Submitted: auto-generated",
-            "Content-Language: \(language.rawValue)",
+        ] + languageLines + [
             "Content-Type: multipart/alternative; boundary=\"\(boundary)\"",
             "",
             "--\(boundary)", "Content-Type: text/plain; charset=utf-8", "Content-Transfer-Encoding: base64", "", Self.base64(text),
@@ -25,6 +25,12 @@ extension Message {
             "--\(boundary)--", "",
         ]
         return Array(lines.joined(separator: "\r\n").utf8)
+    }
+
+    /// Nothing for a tag with other characters than a tag has.
+    private var languageLines: [String] {
+        guard let language, !language.isEmpty, language.utf8.allSatisfy({ HeaderText.isPlainByte($0) && $0 != 0x20 }) else { return [] }
+        return ["Content-Language: \(language.prefix(35))"]
     }
 
     /// Base64 in lines of 76 letters (RFC 2045 §6.8); the text's own line ends become CR LF.
@@ -59,7 +65,7 @@ enum HeaderText {
         return words.joined(separator: "\r\n ")
     }
 
-    private static func isPlainByte(_ byte: UInt8) -> Bool {
+    static func isPlainByte(_ byte: UInt8) -> Bool {
         0x30...0x39 ~= byte || 0x41...0x5A ~= byte || 0x61...0x7A ~= byte || byte == 0x20 || byte == UInt8(ascii: "-")
     }
 

@@ -1,7 +1,11 @@
 /// A mail to one user.
 public struct Message: Sendable, Equatable {
-    public var kind: MessageKind
-    public var language: Language
+    /// Nil for a notification.
+    public var kind: MessageKind?
+    /// Letters and digits, the same for each attempt, by which receivers recognise a repetition; nil: another for each attempt.
+    public var id: String?
+    /// The language of its texts, a tag of BCP 47; nil: not stated.
+    public var language: String?
     public var to: MailAddress
     public var subject: String
     public var text: String
@@ -9,8 +13,11 @@ public struct Message: Sendable, Equatable {
     /// The link in the message, if any. Only `PrintedMail` shows it.
     public var link: String?
 
-    public init(kind: MessageKind, language: Language, to: MailAddress, subject: String, text: String, html: String, link: String?) {
+    public init(
+        kind: MessageKind?, id: String? = nil, language: String?, to: MailAddress, subject: String, text: String, html: String, link: String?
+    ) {
         self.kind = kind
+        self.id = id
         self.language = language
         self.to = to
         self.subject = subject
@@ -20,7 +27,12 @@ public struct Message: Sendable, Equatable {
     }
 }
 
-/// The kinds of mails. The raw value is the `mode` of the mail's link, if any, and part of its templates' names.
+extension Message {
+    /// The kind, for logs.
+    var label: String { kind?.rawValue ?? "notification" }
+}
+
+/// The kinds of mails that accounts send. The raw value is the `mode` of the mail's link, if any, and part of its templates' names.
 public enum MessageKind: String, Sendable, CaseIterable {
     case verifyEmail, resetPassword, signIn
     /// To the new address.

@@ -79,7 +79,7 @@ public struct MessageTemplates: Sendable {
         values[.life] = language.span(seconds: lifeSeconds)
         let html = template.html ?? BuiltInTemplates.html(template, language, hasLink: link != nil)
         return Message(
-            kind: kind, language: language, to: to, subject: MessageTemplate.fill(template.subject, values),
+            kind: kind, language: language.rawValue, to: to, subject: MessageTemplate.fill(template.subject, values),
             text: MessageTemplate.fill(template.text, values) + "\n",
             html: MessageTemplate.fill(html, values, escaping: HTMLText.escape), link: link)
     }

@@ -11,7 +11,7 @@ import Testing
 
     static func message(_ subject: String = "Your link", text: String = "Hello\n.\nΓεια σας\n") -> Message {
         Message(
-            kind: .resetPassword, language: .greek, to: MailAddress("ana+test@example.org")!, subject: subject, text: text,
+            kind: .resetPassword, language: "el", to: MailAddress("ana+test@example.org")!, subject: subject, text: text,
             html: "<p>Γεια σας</p>",
             link: "http://localhost/?oobCode=c0de")
     }

@@ -1,0 +1,28 @@
+import JSONTree
+
+/// Publishing to a topic of an ntfy server, in its JSON form (docs.ntfy.sh/publish): header fields could not carry other letters than ASCII.
+enum NtfyRequest {
+    /// ntfy turns longer messages into attachments.
+    static let messageBytes = 4_000
+    static let titleBytes = 250
+
+    /// - Throws: without title and body.
+    static func make(_ notification: Notification, topic: String, _ server: NtfyServer) throws(RequestFault) -> OutboundRequest {
+        // ntfy replaces an empty message by a word of its own.
+        let hasBody = !notification.body.isEmpty
+        let message = hasBody ? notification.body : notification.title
+        guard !message.isEmpty else { throw RequestFault("the notification has neither title nor body") }
+        var members: [JSONValue.Member] = [.init("topic", .string(topic))]
+        if hasBody, !notification.title.isEmpty { members.add("title", notification.title.cut(toBytes: titleBytes)) }
+        members.add("message", message.cut(toBytes: messageBytes))
+        // 5 rings until it is seen, 2 makes no sound.
+        members.add("priority", notification.isUrgent ? 5 : notification.isSilent ? 2 : 3)
+        if !notification.labels.isEmpty { members.add("tags", .array(notification.labels.prefix(10).map { .string($0.cut(toBytes: 64)) })) }
+        if let url = notification.url, !url.hasPrefix("/"), url.utf8.count <= 2_048 { members.add("click", url) }
+        // From ntfy 2.16 on, a message with the same id replaces the earlier one, also when it is a repetition.
+        members.add("sequence_id", (notification.tag ?? notification.id).urlSafe(limit: 64))
+        var fields = [(name: "Content-Type", value: "application/json")]
+        if let token = server.token { fields.append(("Authorization", "Bearer \(token)")) }
+        return OutboundRequest(.ntfy, server.url, fields: fields, body: JSONValue.object(members).bytes, mayBePrivate: server.isPrivate)
+    }
+}

@@ -1,0 +1,45 @@
+import Cryptography
+import JSONTree
+
+extension String {
+    /// The longest prefix of whole characters with at most this many bytes of UTF-8; an ellipsis replaces what is cut. A single character
+    /// that is longer is cut between its scalars, as some have hundreds. O(bytes kept)
+    func cut(toBytes limit: Int) -> String {
+        guard utf8.count > limit else { return self }
+        let ellipsis = "…"
+        let room = limit - ellipsis.utf8.count
+        guard room > 0 else { return "" }
+        var (kept, bytes) = ("", 0)
+        for character in self {
+            let count = character.utf8.count
+            guard bytes + count <= room else {
+                guard kept.isEmpty else { break }
+                for scalar in character.unicodeScalars {
+                    guard bytes + UTF8.width(scalar) <= room else { break }
+                    kept.unicodeScalars.append(scalar)
+                    bytes += UTF8.width(scalar)
+                }
+                break
+            }
+            kept.append(character)
+            bytes += count
+        }
+        return kept + ellipsis
+    }
+
+    /// The text if it has 1 to `limit` letters of the URL-safe base64 alphabet, else letters of its hash: the same for the same text.
+    func urlSafe(limit: Int) -> String {
+        let isSafe = 1...limit ~= utf8.count && utf8.allSatisfy { Base64.urlValues[Int($0)] != 0xFF }
+        return isSafe ? self : String(Base64.encodeURL(HashFunction.sha256.hash(utf8)).prefix(limit))
+    }
+
+    /// Whether it can be the value of a header field: printable ASCII (RFC 9110 §5.5, without the obsolete bytes).
+    var isFieldValue: Bool { utf8.allSatisfy { 0x20...0x7E ~= $0 } }
+
+    /// Whether it can be the name of a header field (RFC 9110 §5.1).
+    var isFieldName: Bool {
+        !isEmpty && utf8.allSatisfy {
+            0x30...0x39 ~= $0 || 0x41...0x5A ~= $0 || 0x61...0x7A ~= $0 || "!#$%&'*+-.^_`|~".utf8.contains($0)
+        }
+    }
+}

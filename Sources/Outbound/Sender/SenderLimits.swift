@@ -1,0 +1,27 @@
+/// Limits of outgoing requests. Constants, except in tests.
+public struct SenderLimits: Sendable, Equatable {
+    /// Most requests at once, in total and to one host.
+    package var atOnce = 256, atOncePerHost = 64
+    /// Most requests at once to hosts that have not answered promptly the last time, together: others keep the rest.
+    package var atOnceToUnproven = 128
+    /// Most requests that wait for their turn, in total and for one host.
+    package var waiting = 50_000, waitingPerHost = 25_000
+    /// How long a request waits for its turn.
+    package var waitMs: Int64 = 30_000
+    /// A host that answers within this time is proven.
+    package var promptMs: Int64 = 2_000
+    /// Timeouts in ms for looking up a name, for connecting, and for the whole exchange.
+    package var lookupMs = 5_000, connectMs = 5_000, exchangeMs = 10_000
+    /// Most bytes of an answer's head, and of its body: the rest is not read.
+    package var headBytes = 16 << 10, bodyBytes = 16 << 10
+    /// How long unused connections are kept.
+    package var idleMs: Int64 = 30_000
+    /// Most lookups of names at once, and most names whose addresses are kept.
+    package var lookupsAtOnce = 32, names = 10_000
+    /// How long addresses of a name are used without looking it up again, and how long while it is looked up again.
+    package var namesFreshMs: Int64 = 60_000, namesStaleMs: Int64 = 600_000
+    /// Most mails sent at once, and most that wait for it.
+    package var mailsAtOnce = 4, mailsWaiting = 1_000
+
+    public init() {}
+}

@@ -1,0 +1,144 @@
+import Cryptography
+import Curl
+import JSONTree
+import Mail
+import Testing
+
+@testable import Outbound
+
+/// Deliveries of one notification over each channel.
+struct ChannelTests {
+    private func configuration(_ change: (inout OutboundConfiguration) throws -> Void = { _ in }) throws -> OutboundConfiguration {
+        var configuration = OutboundConfiguration()
+        try configuration.set(subject: "mailto:ops@example.org")
+        try configuration.set(site: "https://app.example")
+        configuration.ntfyServers = ["home": try NtfyServer(url: "https://ntfy.example", token: "tk_1")]
+        configuration.webhooks = ["sms": try Webhook(url: "https://sms.example/send", secret: "0123456789abcdef", fields: [("X-App", "a")])]
+        try change(&configuration)
+        return configuration
+    }
+
+    private func request(_ notification: Notification, _ row: Node, _ configuration: OutboundConfiguration) throws -> OutboundRequest {
+        let channels = OutboundChannels(configuration, key: try VAPIDKey.make())
+        guard case .request(let request) = try channels.delivery(
+            of: notification, to: Device(row, addresses: AddressGuard()), now: Samples.now)
+        else { throw RequestFault("a mail") }
+        return request
+    }
+
+    @Test func ntfy_publishesJSON() throws {
+        var notification = Samples.notification()
+        notification.isUrgent = true
+        notification.labels = ["warning", "παρέα"]
+        let request = try request(notification, ["kind": "ntfy", "topic": "t1"], configuration())
+        #expect(request.url.text == "https://ntfy.example/" && request.field("Authorization") == "Bearer tk_1")
+        #expect(try JSONValue(request.body) == [
+            "topic": "t1", "title": "Lunch", "message": "at one", "priority": 5, "tags": ["warning", "παρέα"],
+            "click": "https://app.example/n/1", "sequence_id": "lunch",
+        ])
+        var bare = Notification(id: "an id", title: "Only a title", url: "/n/7", isSilent: true)
+        #expect(try JSONValue(self.request(bare, ["kind": "ntfy", "topic": "t1"], configuration()).body) == [
+            "topic": "t1", "message": "Only a title", "priority": 2, "click": "https://app.example/n/7",
+            "sequence_id": .string("an id".urlSafe(limit: 64)),
+        ])
+        bare.title = ""
+        #expect(throws: RequestFault.self) { try self.request(bare, ["kind": "ntfy", "topic": "t1"], configuration()) }
+    }
+
+    @Test func ntfyTexts_areCut() throws {
+        let long = Samples.notification(title: String(repeating: "α", count: 500), body: String(repeating: "β", count: 5_000))
+        let body = try JSONValue(request(long, ["kind": "ntfy", "topic": "t1"], configuration()).body)
+        #expect(body["title"]?.string.map { 247...250 ~= $0.utf8.count && $0.hasSuffix("…") } == true)
+        #expect(body["message"]?.string.map { 3_997...4_000 ~= $0.utf8.count && $0.hasSuffix("…") } == true)
+    }
+
+    @Test func ntfyServer_isChosenByName() throws {
+        func url(_ row: Node, _ change: (inout OutboundConfiguration) throws -> Void) -> String? {
+            try? request(Samples.notification(), row, configuration(change)).url.host
+        }
+        let (bare, named): (Node, Node) = (["kind": "ntfy", "topic": "t"], ["kind": "ntfy", "topic": "t", "server": "work"])
+        #expect(url(bare) { $0.ntfyServers = [:] } == nil)
+        #expect(url(bare) { _ in } == "ntfy.example")
+        #expect(url(named) { _ in } == nil)
+        let work: (inout OutboundConfiguration) throws -> Void = { $0.ntfyServers["work"] = try NtfyServer(url: "https://work.example") }
+        #expect(url(bare, work) == nil)
+        #expect(url(named, work) == "work.example")
+        #expect(url(bare) { try work(&$0); $0.ntfyServers["default"] = try NtfyServer(url: "https://first.example") } == "first.example")
+    }
+
+    @Test func webhook_isSignedOverTimeIdAndBody() throws {
+        let row: Node = ["kind": "webhook", "name": "sms", "number": "+30 1"]
+        let request = try request(Samples.notification(), row, configuration())
+        #expect(request.url.text == "https://sms.example/send" && request.field("X-App") == "a" && request.timeoutMs == 10_000)
+        #expect(request.field("Content-Type") == "application/json" && request.field("Vigla-Delivery") == "n-1")
+        let signed = Array("1790000000.n-1.".utf8) + request.body
+        let code = HashFunction.sha256.authenticationCode(of: signed, key: SecretBytes(Array("0123456789abcdef".utf8))).copy
+        let digits = code.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        #expect(request.field("Vigla-Signature") == "t=1790000000,v1=\(digits)")
+        let body = try JSONValue(request.body)
+        #expect(body["device"]?["number"] == "+30 1")
+        #expect(body["notification"] == [
+            "id": "n-1", "title": "Lunch", "body": "at one", "url": "https://app.example/n/1", "tag": "lunch", "urgent": false,
+            "silent": false, "language": "en", "badge": 3,
+        ])
+        #expect(throws: RequestFault.self) {
+            try self.request(Samples.notification(), ["kind": "webhook", "name": "other"], configuration())
+        }
+    }
+
+    @Test func webhookBody_has1MiBAtMost() throws {
+        let channels = OutboundChannels(try configuration(), key: nil)
+        let longest = [UInt8](repeating: 0x20, count: 1 << 20)
+        guard case .request(let request) = try channels.webhook(named: "sms", id: "a.b", body: longest, now: Samples.now) else { return }
+        #expect(request.body.count == 1 << 20 && request.field("Vigla-Delivery") == "a.b".urlSafe(limit: 64))
+        #expect(throws: RequestFault.self) { try channels.webhook(named: "sms", id: "1", body: longest + [0x20], now: Samples.now) }
+    }
+
+    @Test func push_isOff_withoutSubjectOrKey() throws {
+        let device = try Device(Samples.pushRow(), addresses: AddressGuard())
+        for channels in [OutboundChannels(OutboundConfiguration(), key: try .make()), OutboundChannels(try configuration(), key: nil)] {
+            #expect(channels.applicationServerKey == nil)
+            #expect(throws: RequestFault.self) { try channels.delivery(of: Samples.notification(), to: device, now: Samples.now) }
+        }
+    }
+
+    @Test func mail_hasTextAndEscapedHTML() throws {
+        let address = try #require(MailAddress("ana@example.org"))
+        let channels = OutboundChannels(try configuration(), key: nil)
+        let notification = Notification(
+            id: "1", title: "Ana & <b>", body: "a\n<script>", url: "https://app.example/?a=1&b=\"", language: "de")
+        guard case .mail(let mail) = try channels.delivery(of: notification, to: .email(address), now: 0) else { return #expect(Bool(false)) }
+        #expect(mail.subject == "Ana & <b>" && mail.language == "de" && mail.kind == nil && mail.to == address)
+        #expect(mail.text == "a\n<script>\n\nhttps://app.example/?a=1&b=\"\n")
+        #expect(mail.html.contains("Ana &amp; &lt;b&gt;") && mail.html.contains("a<br>\n&lt;script&gt;") && !mail.html.contains("<script>"))
+        #expect(mail.html.contains("href=\"https://app.example/?a=1&amp;b=&quot;\""))
+        guard case .mail(let again) = try channels.delivery(of: notification, to: .email(address), now: 9) else { return }
+        #expect(again.id == mail.id && mail.id?.utf8.count == 32)
+        var other = notification
+        other.id = "2"
+        other.url = "javascript:alert(1)"
+        guard case .mail(let second) = try channels.delivery(of: other, to: .email(address), now: 9) else { return }
+        #expect(second.id != mail.id && !second.html.contains("javascript") && second.link == nil)
+    }
+
+    @Test func digest_hasEachNotification() throws {
+        let address = try #require(MailAddress("ana@example.org"))
+        let channels = OutboundChannels(try configuration(), key: nil)
+        let greek = (1...3).map { Notification(id: "\($0)", title: "Τίτλος \($0)", body: "Κείμενο \($0)", url: "/n/\($0)", language: "el-GR") }
+        guard case .mail(let mail) = try channels.digest(of: greek, to: address) else { return }
+        #expect(mail.subject == "3 ειδοποιήσεις" && mail.language == "el-GR" && mail.link == nil)
+        for i in 1...3 {
+            #expect(mail.text.contains("Τίτλος \(i)\n\nΚείμενο \(i)\n\nhttps://app.example/n/\(i)"))
+            #expect(mail.html.contains("<a href=\"https://app.example/n/\(i)\">Τίτλος \(i)</a>"))
+        }
+        guard case .mail(let one) = try channels.digest(of: [greek[0]], to: address) else { return }
+        #expect(one.subject == "Τίτλος 1")
+        let mixed = greek + [Notification(id: "4", title: "x", language: "en")]
+        guard case .mail(let english) = try channels.digest(of: mixed, to: address) else { return }
+        #expect(english.subject == "4 notifications" && english.language == nil)
+        #expect(throws: RequestFault.self) { try channels.digest(of: [], to: address) }
+        let many = (1...5_000).map { Notification(id: "\($0)", title: "t\($0)", body: String(repeating: "b", count: 2_000)) }
+        guard case .mail(let large) = try channels.digest(of: many, to: address) else { return }
+        #expect(large.subject == "5000 notifications" && large.text.utf8.count < 100_000 && large.text.contains("t100") && !large.text.contains("t101"))
+    }
+}
