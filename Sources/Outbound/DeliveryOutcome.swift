@@ -39,7 +39,7 @@ extension DeliveryOutcome {
     /// The outcome of a transfer without an answer.
     init(fault: CurlFault) {
         switch fault.code {
-        case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_FUNCTION_ARGUMENT: self = .refused(reason: "not sent: \(fault.text)")
+        case CURLE_URL_MALFORMAT, CURLE_BAD_FUNCTION_ARGUMENT: self = .refused(reason: "not sent: \(fault.text)")
         default: self = .later(afterMs: nil, reason: "not delivered: \(fault.text)")
         }
     }

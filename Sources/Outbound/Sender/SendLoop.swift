@@ -1,0 +1,164 @@
+import Curl
+import Dispatch
+
+/// The sender's loop: takes requests from lookup to outcome. Confined to the sender's queue.
+struct SendLoop {
+    struct Settings: Sendable {
+        let limits: SenderLimits
+        let addresses: AddressGuard
+        let certificates: String?
+        let lookup: HostLookup
+        /// Lookups block, so they have threads of their own; `NameCache` bounds their number.
+        let lookups = DispatchQueue(label: "vigla.lookups", attributes: .concurrent)
+        /// The wall clock in ms since the epoch.
+        let now: @Sendable () -> Int64
+    }
+
+    /// A request that has not been started.
+    private struct Pending {
+        let order: OutboundSender.Order
+        var addresses: [IPAddress] = []
+    }
+
+    private let multi: CurlMulti
+    private let settings: Settings
+    private let startLookup: (NameCache.Lookup) -> Void
+    private var queue: SendQueue
+    private var names: NameCache
+    private var nextID = 0
+    private var pending: [Int: Pending] = [:]
+    private var exchanges: [ObjectIdentifier: (exchange: Exchange, order: OutboundSender.Order)] = [:]
+    /// ms of the steady clock, of the current turn.
+    private var now = Self.steadyMs
+    private var sweepAt: Int64 = 0
+    private var busyAt: Int64
+    private var isClosed = false
+
+    init(_ multi: CurlMulti, _ settings: Settings, startLookup: @escaping (NameCache.Lookup) -> Void) {
+        self.multi = multi
+        self.settings = settings
+        self.startLookup = startLookup
+        queue = SendQueue(settings.limits)
+        names = NameCache(settings.limits)
+        busyAt = now
+    }
+
+    private static var steadyMs: Int64 { Int64(DispatchTime.now().uptimeNanoseconds / 1_000_000) }
+
+    /// How often waiting requests are checked for their timeouts.
+    private static let sweepMs: Int64 = 500
+
+    private var hasWork: Bool { !pending.isEmpty || !exchanges.isEmpty || names.lookups > 0 }
+
+    /// Whether there was no work for a while, or the sender is closed.
+    var isIdle: Bool { !hasWork && (isClosed || now - busyAt >= settings.limits.idleMs) }
+
+    /// Blocks until something can be done.
+    func wait() {
+        let ms = hasWork ? Self.sweepMs : max(0, min(settings.limits.idleMs, busyAt + settings.limits.idleMs - now))
+        multi.wait(ms: Int(ms) + 1)
+    }
+
+    /// Does what can be done without waiting.
+    mutating func turn(_ events: [OutboundSender.Event], isClosed: Bool) {
+        now = Self.steadyMs
+        self.isClosed = isClosed
+        for event in events {
+            switch event {
+            case .order(let order): admit(order)
+            case .lookup(let lookup, let addresses):
+                for id in names.finished(lookup, addresses, now: now) { found(id, addresses) }
+            }
+        }
+        if isClosed { endAll() }
+        if now >= sweepAt { sweep() }
+        names.start().forEach(startLookup)
+        start()
+        finish()
+        // Places that have become free.
+        start()
+        if hasWork { busyAt = now }
+    }
+
+    // MARK: From admission to the start
+
+    private mutating func admit(_ order: OutboundSender.Order) {
+        guard !isClosed else { return order.complete(.later(afterMs: nil, reason: "the hub is stopping")) }
+        nextID += 1
+        pending[nextID] = Pending(order: order)
+        let host = order.request.url.host
+        if let address = IPAddress(host) { return found(nextID, [address]) }
+        switch names.find(host, for: nextID, now: now) {
+        case .addresses(let addresses): found(nextID, addresses)
+        case .wait: break
+        case .full: drop(nextID, .later(afterMs: nil, reason: "too many names are being looked up"))
+        }
+    }
+
+    /// Continues with the addresses of a request's host; nil if it has none.
+    private mutating func found(_ id: Int, _ addresses: [IPAddress]?) {
+        guard let order = pending[id]?.order else { return }
+        guard let addresses else { return drop(id, .later(afterMs: nil, reason: "the endpoint's host name cannot be resolved")) }
+        let (host, addressGuard) = (order.request.url.host, addressGuard(of: order.request))
+        let permitted = addresses.filter { addressGuard.permits($0, host: host) }
+        guard !permitted.isEmpty else { return drop(id, .refused(reason: AddressGuard.refusal)) }
+        // A row may have been read under another configuration.
+        guard addressGuard.permitsScheme(of: order.request.url) else { return drop(id, .refused(reason: DeviceFault.notSecure.description)) }
+        pending[id]?.addresses = permitted
+        if !queue.add(id, host: host, now: now) { drop(id, .later(afterMs: nil, reason: "too many requests wait to be sent")) }
+    }
+
+    private func addressGuard(of request: OutboundRequest) -> AddressGuard {
+        request.mayBePrivate ? settings.addresses.allowing(host: request.url.host) : settings.addresses
+    }
+
+    private mutating func drop(_ id: Int, _ outcome: DeliveryOutcome) { pending.removeValue(forKey: id)?.order.complete(outcome) }
+
+    private mutating func start() {
+        for place in queue.start() {
+            guard let waiting = pending.removeValue(forKey: place.id) else {
+                queue.finished(place, isPrompt: false)
+                continue
+            }
+            let (request, addressGuard) = (waiting.order.request, addressGuard(of: waiting.order.request))
+            let exchange = Exchange(
+                request, place, addresses: waiting.addresses, permits: { addressGuard.permits($0, host: request.url.host) },
+                certificates: settings.certificates, settings.limits, now: now)
+            do throws(CurlFault) {
+                try multi.add(exchange.transfer)
+                exchanges[ObjectIdentifier(exchange.transfer)] = (exchange, waiting.order)
+            } catch {
+                queue.finished(place, isPrompt: false)
+                waiting.order.complete(DeliveryOutcome(fault: error))
+            }
+        }
+    }
+
+    // MARK: The end
+
+    private mutating func finish() {
+        for (transfer, fault) in multi.perform() {
+            guard let (exchange, order) = exchanges.removeValue(forKey: ObjectIdentifier(transfer)) else { continue }
+            queue.finished(exchange.place, isPrompt: exchange.isPrompt(fault, within: settings.limits.promptMs, now: Self.steadyMs))
+            order.complete(exchange.outcome(fault, now: settings.now()))
+        }
+    }
+
+    private mutating func sweep() {
+        sweepAt = now + Self.sweepMs
+        for id in queue.expired(now: now) { drop(id, .later(afterMs: nil, reason: "its host had no free place in time")) }
+        for id in names.expired(now: now) { drop(id, .later(afterMs: nil, reason: "the endpoint's host name was not resolved in time")) }
+    }
+
+    private mutating func endAll() {
+        let outcome = DeliveryOutcome.later(afterMs: nil, reason: "the hub is stopping")
+        for (exchange, order) in exchanges.values {
+            multi.remove(exchange.transfer)
+            queue.finished(exchange.place, isPrompt: false)
+            order.complete(outcome)
+        }
+        exchanges = [:]
+        for waiting in pending.values { waiting.order.complete(outcome) }
+        pending = [:]
+    }
+}
