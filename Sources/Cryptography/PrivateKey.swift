@@ -1,6 +1,7 @@
 internal import COpenSSL
 
-/// A key that signs or agrees on secrets. Any number of threads may use it at once. Its numbers are overwritten when the last reference is released.
+/// A key that signs or agrees on secrets. Any number of threads may use it at once. Its numbers are overwritten when the last reference is
+/// released.
 public struct PrivateKey: Sendable {
     private let handle: KeyHandle
     public let publicKey: PublicKey

@@ -35,8 +35,8 @@ bool vigla_scrypt(
 /// AES in counter mode (NIST SP 800-38A §6.5), with a 32-byte key and an initial counter of 0. Writes `count` bytes.
 bool vigla_aes256_ctr(const uint8_t key[32], const void *bytes, size_t count, uint8_t *out);
 
-/// AES-128 in Galois/counter mode (NIST SP 800-38D) without additional data. Writes `count` bytes and a tag of 16. Never use one key and nonce for
-/// two texts.
+/// AES-128 in Galois/counter mode (NIST SP 800-38D) without additional data. Writes `count` bytes and a tag of 16. Never use one key
+/// and nonce for two texts.
 bool vigla_aes128_gcm(const uint8_t key[16], const uint8_t nonce[12], const void *bytes, size_t count, uint8_t *out);
 
 // bytes
@@ -98,7 +98,8 @@ void vigla_key_free_der(uint8_t *der, size_t count);
 size_t vigla_key_sign(struct vigla_key *key, const void *bytes, size_t count, uint8_t signature[VIGLA_KEY_NUMBER_BYTES]);
 bool vigla_key_verify(struct vigla_key *key, const void *bytes, size_t count, const void *signature, size_t signature_count);
 
-/// The x coordinate of private key × public point (ECDH, SP 800-56A §5.7.1.2). False unless both keys are on P-256 and `own` has a private half.
+/// The x coordinate of private key × public point (ECDH, SP 800-56A §5.7.1.2). False unless both keys are on P-256
+/// and `own` has a private half.
 bool vigla_key_agree(const struct vigla_key *own, const struct vigla_key *peer, uint8_t secret[32]);
 
 #endif

@@ -67,7 +67,8 @@ public final class VAPIDSigner: Sendable {
         // A clock that was set back must not keep a token that is valid for too long.
         if let known, now < known.renewAt, known.renewAt - now <= Self.renewalMs { return known.header }
         // Outside the lock: signing takes about 30 µs.
-        let header = "vapid t=\(try token(for: origin, now: now)), k=\(key.publicText)"
+        // No space after the comma: not every parser accepts it.
+        let header = "vapid t=\(try token(for: origin, now: now)),k=\(key.publicText)"
         issued.withLock { issued in
             if issued.count >= Self.origins { issued.removeAll() }
             issued[origin] = Issued(header: header, renewAt: now + Self.renewalMs)

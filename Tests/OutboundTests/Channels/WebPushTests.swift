@@ -89,10 +89,9 @@ struct WebPushTests {
 /// Tokens for push services.
 struct VAPIDTests {
     private func claims(_ authorization: String, _ key: VAPIDKey) throws -> JSONValue {
-        let parts = authorization.split(separator: " ")
-        #expect(parts.count == 3 && parts[0] == "vapid" && parts[2] == "k=\(key.publicText)")
-        let token = try #require(parts[1].hasPrefix("t=") ? parts[1].dropFirst(2).dropLast() : nil)
-        let sections = token.split(separator: ".")
+        let parts = authorization.split(separator: ",")
+        #expect(parts.count == 2 && parts[0].hasPrefix("vapid t=") && parts[1] == "k=\(key.publicText)")
+        let sections = parts[0].dropFirst("vapid t=".count).split(separator: ".")
         #expect(try JSONValue(#require(Base64.decodeURL(sections[0]))) == ["typ": "JWT", "alg": "ES256"])
         let signature = try #require(Base64.decodeURL(sections[2]))
         #expect(key.key.publicKey.isSignature(signature, of: "\(sections[0]).\(sections[1])".utf8))
