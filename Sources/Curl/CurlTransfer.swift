@@ -1,8 +1,8 @@
 public import CCurl
 import Glibc
 
-/// One transfer with the system's libcurl: `perform` blocks the calling thread, `CurlMulti` does not. Certificates are checked, and TLS is 1.2 or
-/// higher.
+/// One transfer with the system's libcurl: `perform` blocks the calling thread, `CurlMulti` does not. Certificates are checked, and
+/// TLS is 1.2 or higher.
 public final class CurlTransfer {
     let handle = globalInit == CURLE_OK ? curl_easy_init() : nil
     /// The first fault of the settings.

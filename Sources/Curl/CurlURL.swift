@@ -25,7 +25,8 @@ public struct CurlURL: Sendable, Equatable {
         else { return nil }
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
         // libcurl decodes percent signs in a host.
-        guard !host.isEmpty, !host.hasSuffix("."), host.utf8.allSatisfy({ 0x21...0x7E ~= $0 && !"/?#@\\%".utf8.contains($0) }) else { return nil }
+        let isHost = host.utf8.allSatisfy { 0x21...0x7E ~= $0 && !"/?#@\\%".utf8.contains($0) }
+        guard isHost, !host.isEmpty, !host.hasSuffix(".") else { return nil }
         self.scheme = scheme
         self.host = host
         self.port = port

@@ -14,7 +14,8 @@ public struct Message: Sendable, Equatable {
     public var link: String?
 
     public init(
-        kind: MessageKind?, id: String? = nil, language: String?, to: MailAddress, subject: String, text: String, html: String, link: String?
+        kind: MessageKind?, id: String? = nil, language: String?, to: MailAddress, subject: String, text: String, html: String,
+        link: String?
     ) {
         self.kind = kind
         self.id = id

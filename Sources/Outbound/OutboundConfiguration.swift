@@ -49,7 +49,8 @@ public struct OutboundConfiguration: Sendable {
             return server
         }
         if let server = ntfyServers["default"] ?? (ntfyServers.count == 1 ? ntfyServers.first?.value : nil) { return server }
-        throw RequestFault(ntfyServers.isEmpty ? "no ntfy server is configured" : "several ntfy servers are configured, and none is \"default\"")
+        if ntfyServers.isEmpty { throw RequestFault("no ntfy server is configured") }
+        throw RequestFault("several ntfy servers are configured, and none is \"default\"")
     }
 
     func webhook(named name: String) throws(RequestFault) -> Webhook {
@@ -104,7 +105,8 @@ public struct Webhook: Sendable {
 
     /// Fields that requests have already, or that would change how the body is read.
     static let reserved: Set<String> = [
-        "connection", "content-encoding", "content-length", "content-type", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade",
+        "connection", "content-encoding", "content-length", "content-type", "expect", "host", "te", "trailer",
+        "transfer-encoding", "upgrade",
     ]
     static let secretBytes = 16...1_024, seconds = 1...60, fieldCount = 32, valueBytes = 4_096
 

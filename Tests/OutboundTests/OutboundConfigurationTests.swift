@@ -45,8 +45,10 @@ struct OutboundConfigurationTests {
             webhook("https://x.example/", "0123456789abcdef", fields.map { (name: $0.0, value: $0.1) })
         }
         #expect(fields(("Authorization", "Bearer x"), ("X-A", "")) == nil)
-        for (name, value) in [("", "x"), ("a b", "x"), ("a:", "x"), ("X", "a\r\nB: c"), ("X", "ä"), ("X", String(repeating: "a", count: 4_097)),
-            ("Content-Type", "x"), ("HOST", "x"), ("vigla-signature", "x")] {
+        for (name, value) in [
+            ("", "x"), ("a b", "x"), ("a:", "x"), ("X", "a\r\nB: c"), ("X", "ä"), ("X", String(repeating: "a", count: 4_097)),
+            ("Content-Type", "x"), ("HOST", "x"), ("vigla-signature", "x"),
+        ] {
             #expect(fields((name, value)) == "headers", "\(name)")
         }
         #expect(fields(("X", String(repeating: "a", count: 4_096))) == nil)

@@ -2,8 +2,8 @@
 
     receiver.py SECRET      SECRET is the webhook's
 
-It prints the ports, and the keys of a new push subscription, as one line of JSON; then one line for each message it receives. It ends with its
-input. Web Push is decrypted by http_ece and checked by py_vapid, the signature by the code
+It prints the ports, and the keys of a new push subscription, as one line of JSON; then one line for each message that it receives. It ends
+with its input. Web Push is decrypted by http_ece and checked by py_vapid, the signature by the code
 of docs/outbound-channels.md, and mail is received by aiosmtpd.
 """
 

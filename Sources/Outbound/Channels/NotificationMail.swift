@@ -5,7 +5,7 @@ import Mail
 
 /// Mails for notifications: one for each, or a digest of several.
 enum NotificationMail {
-    /// Longer texts are cut: mail servers accept more, but nobody reads it.
+    /// Longer texts are cut: mail servers accept more, but a reader does not.
     static let subjectBytes = 300, textBytes = 64_000
     /// Most notifications in a digest; further ones are counted.
     static let digestCount = 100
@@ -39,12 +39,13 @@ enum NotificationMail {
         var (texts, html) = ([String](), "")
         for notification in notifications {
             let (body, link) = (notification.body.cut(toBytes: room), link(notification))
-            texts.append([isList ? notification.title.cut(toBytes: subjectBytes) : "", body, link ?? ""].filter { !$0.isEmpty }.joined(separator: "\n\n"))
-            html += section(title: notification.title.cut(toBytes: subjectBytes), body: body, link: link)
+            let title = notification.title.cut(toBytes: subjectBytes)
+            texts.append([isList ? title : "", body, link ?? ""].filter { !$0.isEmpty }.joined(separator: "\n\n"))
+            html += section(title: title, body: body, link: link)
         }
         return Message(
             kind: nil, id: messageID(ids, address), language: language, to: address, subject: subject.cut(toBytes: subjectBytes),
-            text: texts.joined(separator: "\n\n---\n\n") + "\n", html: page(html), link: notifications.count == 1 ? link(notifications[0]) : nil)
+            text: texts.joined(separator: "\n\n---\n\n") + "\n", html: page(html), link: isList ? nil : notifications.first.flatMap(link))
     }
 
     /// Other addresses than those of web pages are not links: `javascript:` is one, too.
@@ -54,8 +55,9 @@ enum NotificationMail {
 
     private static func section(title: String, body: String, link: String?) -> String {
         let lines = HTMLText.escape(body).split(separator: "\n", omittingEmptySubsequences: false).joined(separator: "<br>\n")
-        let heading = link.map { "<a href=\"\(HTMLText.escape($0))\">\(HTMLText.escape(title.isEmpty ? $0 : title))</a>" } ?? HTMLText.escape(title)
-        return "<p style=\"margin:0 0 8px;font-size:18px;font-weight:600\">\(heading)</p>\n<p style=\"margin:0 0 24px\">\(lines)</p>\n"
+        let heading = HTMLText.escape(title.isEmpty ? link ?? "" : title)
+        let linked = link.map { "<a href=\"\(HTMLText.escape($0))\">\(heading)</a>" } ?? heading
+        return "<p style=\"margin:0 0 8px;font-size:18px;font-weight:600\">\(linked)</p>\n<p style=\"margin:0 0 24px\">\(lines)</p>\n"
     }
 
     private static func page(_ sections: String) -> String {

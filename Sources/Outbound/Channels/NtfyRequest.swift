@@ -1,6 +1,7 @@
 import JSONTree
 
-/// Publishing to a topic of an ntfy server, in its JSON form (docs.ntfy.sh/publish): header fields could not carry other letters than ASCII.
+/// Publishing to a topic of an ntfy server, in its JSON form (docs.ntfy.sh/publish): header fields could carry
+/// ASCII only.
 enum NtfyRequest {
     /// ntfy turns longer messages into attachments.
     static let messageBytes = 4_000

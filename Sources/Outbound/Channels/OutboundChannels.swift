@@ -54,7 +54,9 @@ public struct OutboundChannels: Sendable {
 
     /// A path becomes an address of the configured site.
     private func withWholeAddress(_ notification: Notification) -> Notification {
-        guard let site = configuration.site, let path = notification.url, path.hasPrefix("/"), !path.hasPrefix("//") else { return notification }
+        guard let site = configuration.site, let path = notification.url, path.hasPrefix("/"), !path.hasPrefix("//") else {
+            return notification
+        }
         var whole = notification
         whole.url = site + path
         return whole

@@ -28,8 +28,8 @@ public struct Notification: Sendable, Equatable {
     public static let defaultLifeMs: Int64 = 28 * 86_400_000
 
     public init(
-        id: String, title: String, body: String = "", url: String? = nil, tag: String? = nil, isUrgent: Bool = false, isSilent: Bool = false,
-        language: String? = nil, badge: Int? = nil, labels: [String] = [], expiresAt: Int64? = nil
+        id: String, title: String, body: String = "", url: String? = nil, tag: String? = nil, isUrgent: Bool = false,
+        isSilent: Bool = false, language: String? = nil, badge: Int? = nil, labels: [String] = [], expiresAt: Int64? = nil
     ) {
         self.id = id
         self.title = title

@@ -103,7 +103,9 @@ struct SendLoop {
         let permitted = addresses.filter { addressGuard.permits($0, host: host) }
         guard !permitted.isEmpty else { return drop(id, .refused(reason: AddressGuard.refusal)) }
         // A row may have been read under another configuration.
-        guard addressGuard.permitsScheme(of: order.request.url) else { return drop(id, .refused(reason: DeviceFault.notSecure.description)) }
+        guard addressGuard.permitsScheme(of: order.request.url) else {
+            return drop(id, .refused(reason: DeviceFault.notSecure.description))
+        }
         pending[id]?.addresses = permitted
         if !queue.add(id, host: host, now: now) { drop(id, .later(afterMs: nil, reason: "too many requests wait to be sent")) }
     }

@@ -37,13 +37,18 @@ struct AddressGuardTests {
     }
 
     @Test func formsOfPrivateAddresses_areRefused() throws {
-        for text in ["::", "::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::127.0.0.1",
+        for text in [
+            "::", "::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::10.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::127.0.0.1",
             "64:ff9b:1::8.8.8.8", "64:ff9b::1:808:808", "2002:a00:1::", "2002:808:808::", "2001::1", "2001:1ff:ffff::", "2001:db8::1",
-            "3fff::1", "3fff:fff::1", "fc00::1", "fdff::1", "fe80::1", "febf::1", "fec0::1", "ff02::1", "100::1", "1fff::1", "4000::1", "5f00::1"] {
+            "3fff::1", "3fff:fff::1", "fc00::1", "fdff::1", "fe80::1", "febf::1", "fec0::1", "ff02::1", "100::1", "1fff::1", "4000::1",
+            "5f00::1",
+        ] {
             #expect(try #require(IPAddress(text)).isPublic == false, "\(text)")
         }
-        for text in ["8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2001:200::1", "2001:db7:ffff::1", "2001:db9::1", "2003::1", "2606:4700::1",
-            "2a00:1450:4017::1", "3ffe::1", "3fff:1000::1"] {
+        for text in [
+            "8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2001:200::1", "2001:db7:ffff::1", "2001:db9::1", "2003::1",
+            "2606:4700::1", "2a00:1450:4017::1", "3ffe::1", "3fff:1000::1",
+        ] {
             #expect(try #require(IPAddress(text)).isPublic, "\(text)")
         }
     }
@@ -53,8 +58,8 @@ struct AddressGuardTests {
         func permits(_ text: String, _ host: String = "x.example") throws -> Bool {
             addresses.permits(try #require(IPAddress(text)), host: host)
         }
-        #expect(try permits("10.255.0.1") && permits("::ffff:10.0.0.1") && permits("fd12::1") && permits("192.168.1.7") && permits("8.8.8.8"))
-        #expect(try !permits("11.0.0.1".replacing("11", with: "127")) && !permits("192.168.1.8") && !permits("fc12::1"))
+        for text in ["10.255.0.1", "::ffff:10.0.0.1", "fd12::1", "192.168.1.7", "8.8.8.8"] { #expect(try permits(text), "\(text)") }
+        for text in ["127.0.0.1", "192.168.1.8", "fc12::1"] { #expect(try !permits(text), "\(text)") }
         #expect(try permits("127.0.0.1", "ntfy.lan") && !permits("127.0.0.1", "x.ntfy.lan"))
         #expect(try !AddressGuard().permits(#require(IPAddress("127.0.0.1")), host: "localhost"))
         #expect(try AddressGuard().allowing(host: "localhost").permits(#require(IPAddress("127.0.0.1")), host: "localhost"))
@@ -79,7 +84,8 @@ struct AddressGuardTests {
         (four.sin_family, four.sin_addr.s_addr) = (sa_family_t(AF_INET), UInt32(0x0102_0304).bigEndian)
         let address = withUnsafePointer(to: &four) { $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { IPAddress($0) } }
         #expect(address?.description == "1.2.3.4")
-        var other = sockaddr(sa_family: sa_family_t(AF_UNIX), sa_data: four.sin_zero.0 == 0 ? (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) : (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+        var other = sockaddr()
+        other.sa_family = sa_family_t(AF_UNIX)
         #expect(IPAddress(&other) == nil)
         #expect(IPAddress("2001:db8::1")?.description == "2001:db8::1")
     }

@@ -107,7 +107,9 @@ struct ChannelTests {
         let channels = OutboundChannels(try configuration(), key: nil)
         let notification = Notification(
             id: "1", title: "Ana & <b>", body: "a\n<script>", url: "https://app.example/?a=1&b=\"", language: "de")
-        guard case .mail(let mail) = try channels.delivery(of: notification, to: .email(address), now: 0) else { return #expect(Bool(false)) }
+        guard case .mail(let mail) = try channels.delivery(of: notification, to: .email(address), now: 0) else {
+            return #expect(Bool(false))
+        }
         #expect(mail.subject == "Ana & <b>" && mail.language == "de" && mail.kind == nil && mail.to == address)
         #expect(mail.text == "a\n<script>\n\nhttps://app.example/?a=1&b=\"\n")
         #expect(mail.html.contains("Ana &amp; &lt;b&gt;") && mail.html.contains("a<br>\n&lt;script&gt;") && !mail.html.contains("<script>"))
@@ -124,7 +126,9 @@ struct ChannelTests {
     @Test func digest_hasEachNotification() throws {
         let address = try #require(MailAddress("ana@example.org"))
         let channels = OutboundChannels(try configuration(), key: nil)
-        let greek = (1...3).map { Notification(id: "\($0)", title: "Τίτλος \($0)", body: "Κείμενο \($0)", url: "/n/\($0)", language: "el-GR") }
+        let greek = (1...3).map {
+            Notification(id: "\($0)", title: "Τίτλος \($0)", body: "Κείμενο \($0)", url: "/n/\($0)", language: "el-GR")
+        }
         guard case .mail(let mail) = try channels.digest(of: greek, to: address) else { return }
         #expect(mail.subject == "3 ειδοποιήσεις" && mail.language == "el-GR" && mail.link == nil)
         for i in 1...3 {
@@ -139,6 +143,7 @@ struct ChannelTests {
         #expect(throws: RequestFault.self) { try channels.digest(of: [], to: address) }
         let many = (1...5_000).map { Notification(id: "\($0)", title: "t\($0)", body: String(repeating: "b", count: 2_000)) }
         guard case .mail(let large) = try channels.digest(of: many, to: address) else { return }
-        #expect(large.subject == "5000 notifications" && large.text.utf8.count < 100_000 && large.text.contains("t100") && !large.text.contains("t101"))
+        #expect(large.subject == "5000 notifications" && large.text.utf8.count < 100_000)
+        #expect(large.text.contains("t100") && !large.text.contains("t101"))
     }
 }

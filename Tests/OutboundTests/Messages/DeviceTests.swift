@@ -20,7 +20,8 @@ struct DeviceTests {
 
     @Test func row_isRead_ofEachKind() throws {
         for kind in ["webpush", "unifiedpush"] {
-            guard case .push(let subscription) = try Device(Samples.pushRow(declarative: true, kind: kind), addresses: AddressGuard()) else {
+            let row = Samples.pushRow(declarative: true, kind: kind)
+            guard case .push(let subscription) = try Device(row, addresses: AddressGuard()) else {
                 return #expect(Bool(false))
             }
             #expect(subscription.endpoint.text == "https://push.example/p/Ab" && subscription.isDeclarative)
@@ -43,8 +44,8 @@ struct DeviceTests {
         #expect(fault(row { $0["endpoint"] = true }) == .noText("endpoint"))
         #expect(fault(row { $0["endpoint"] = "http://push.example/" }) == .notSecure)
         for text in ["push.example", "ftp://push.example/", "https://u:p@push.example/", "https://push example/", "https://",
-            "https://push.example./", "https://pütz.example/", "https://push.example:0/", "https://push.example:99999/", "javascript:alert(1)",
-            "https://push.example/\r\nX: y", "https://[fe80::1%25eth0]/", "//push.example/"] {
+            "https://push.example./", "https://pütz.example/", "https://push.example:0/", "https://push.example:99999/",
+            "javascript:alert(1)", "https://push.example/\r\nX: y", "https://[fe80::1%25eth0]/", "//push.example/"] {
             #expect(fault(row { $0["endpoint"] = .string(text) }) == .endpoint, "\(text)")
         }
         #expect(fault(row { $0["keys"] = nil }) == .missing("keys"))

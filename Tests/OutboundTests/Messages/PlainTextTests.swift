@@ -20,7 +20,8 @@ struct PlainTextTests {
 
     @Test func escapedText_isCutByItsBytesInJSON() {
         #expect("\"\"\"\"".cut(toEscapedBytes: 8) == "\"\"\"\"")
-        for text in [String(repeating: "\u{1}", count: 900), String(repeating: "α\"", count: 300), String(repeating: "x", count: 5_000), "a\nb"] {
+        for (part, count) in [("\u{1}", 900), ("α\"", 300), ("x", 5_000), ("a\nb", 1)] {
+            let text = String(repeating: part, count: count)
             for limit in [0, 1, 3, 4, 5, 17, 500, 4_000] {
                 let cut = text.cut(toEscapedBytes: limit)
                 #expect(cut.escapedBytes <= limit)

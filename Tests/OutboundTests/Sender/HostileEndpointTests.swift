@@ -10,12 +10,16 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct HostileEndpointTests {
     @Test func privateAddresses_areNeverConnectedTo() async throws {
         let endpoint = try TestEndpoint()
-        let names = ["ten.test": "10.0.0.1", "mapped.test": "::ffff:127.0.0.1", "nat.test": "64:ff9b::7f00:1", "link.test": "169.254.169.254"]
+        let names = [
+            "ten.test": "10.0.0.1", "mapped.test": "::ffff:127.0.0.1", "nat.test": "64:ff9b::7f00:1", "link.test": "169.254.169.254",
+        ]
         let harness = try SenderHarness(allowing: [], lookup: { host in
             host == "localhost" ? SystemLookup.lookup(host) : names[host].flatMap(IPAddress.init).map { [$0] }
         })
-        for host in ["127.0.0.1", "localhost", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "0x7f.1",
-            "2130706433", "127.1", "10.0.0.1", "ten.test", "mapped.test", "nat.test", "link.test", "224.0.0.1", "100.64.0.1"] {
+        for host in [
+            "127.0.0.1", "localhost", "0.0.0.0", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]", "0x7f.1",
+            "2130706433", "127.1", "10.0.0.1", "ten.test", "mapped.test", "nat.test", "link.test", "224.0.0.1", "100.64.0.1",
+        ] {
             let outcome = try await harness.deliver(endpoint.url(host: host, scheme: "https"))
             #expect(outcome == .refused(reason: AddressGuard.refusal), "\(host)")
         }
@@ -91,10 +95,11 @@ import Testing
 
     @Test func brokenEndpoints_haveBoundedOutcomes() async throws {
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n"
+        let lines = String(repeating: "X-Line: \(String(repeating: "y", count: 90))\r\n", count: 10_000)
         let answers: [(name: String, answer: TestEndpoint.Answer)] = [
             ("endless body", .text(head + String(repeating: "x", count: 4 << 20))),
             ("unfinished body", .text(head + "x")),
-            ("endless head", .text("HTTP/1.1 200 OK\r\n" + String(repeating: "X-Line: \(String(repeating: "y", count: 90))\r\n", count: 10_000))),
+            ("endless head", .text("HTTP/1.1 200 OK\r\n" + lines)),
             ("endless line", .text("HTTP/1.1 200 OK\r\nX: " + String(repeating: "y", count: 4 << 20))),
             ("informational", .text(String(repeating: "HTTP/1.1 103 Early Hints\r\n\r\n", count: 10_000))),
             ("garbage", .text("\u{0}\u{1}garbage\r\n\r\n")),

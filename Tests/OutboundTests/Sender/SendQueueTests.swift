@@ -46,7 +46,8 @@ struct SendQueueTests {
         #expect(Set(queue.start().map(\.id)) == [2, 4, 6] && queue.waiting == 0)
     }
 
-    /// Against the rules alone: every request starts or expires once, in order for one host, within the limits, and none waits without reason.
+    /// Against the rules alone: every request starts or expires once, in order for one host, within the limits, and none waits without
+    /// reason.
     @Test(arguments: 1...20) func queue_keepsItsRules_inRandomSteps(seed: UInt64) {
         var random = SeededRandom(seed)
         let limits = limits { limits in
