@@ -73,7 +73,7 @@ public final class OutboundSender: Sendable {
         }
     }
 
-    /// Ends what is under way: its completions are called with `later`, and so are those of later calls.
+    /// Ends the requests under way: their completions are called with `later`, and so are those of later calls. Mails end by themselves.
     public func close() {
         state.withLock { state in
             state.isClosed = true

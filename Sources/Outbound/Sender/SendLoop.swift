@@ -27,6 +27,8 @@ struct SendLoop {
     private var names: NameCache
     private var nextID = 0
     private var pending: [Int: Pending] = [:]
+    /// Bytes of the bodies of `pending` and `exchanges`.
+    private var bytes = 0
     private var exchanges: [ObjectIdentifier: (exchange: Exchange, order: OutboundSender.Order)] = [:]
     /// ms of the steady clock, of the current turn.
     private var now = Self.steadyMs
@@ -84,6 +86,11 @@ struct SendLoop {
 
     private mutating func admit(_ order: OutboundSender.Order) {
         guard !isClosed else { return order.complete(.later(afterMs: nil, reason: "the hub is stopping")) }
+        // A single one is always accepted.
+        guard bytes == 0 || bytes + order.request.body.count <= settings.limits.waitingBytes else {
+            return order.complete(.later(afterMs: nil, reason: "too many requests wait to be sent"))
+        }
+        bytes += order.request.body.count
         nextID += 1
         pending[nextID] = Pending(order: order)
         let host = order.request.url.host
@@ -114,7 +121,14 @@ struct SendLoop {
         request.mayBePrivate ? settings.addresses.allowing(host: request.url.host) : settings.addresses
     }
 
-    private mutating func drop(_ id: Int, _ outcome: DeliveryOutcome) { pending.removeValue(forKey: id)?.order.complete(outcome) }
+    private mutating func drop(_ id: Int, _ outcome: DeliveryOutcome) {
+        if let waiting = pending.removeValue(forKey: id) { complete(waiting.order, outcome) }
+    }
+
+    private mutating func complete(_ order: OutboundSender.Order, _ outcome: DeliveryOutcome) {
+        bytes -= order.request.body.count
+        order.complete(outcome)
+    }
 
     private mutating func start() {
         for place in queue.start() {
@@ -131,7 +145,7 @@ struct SendLoop {
                 exchanges[ObjectIdentifier(exchange.transfer)] = (exchange, waiting.order)
             } catch {
                 queue.finished(place, isPrompt: false)
-                waiting.order.complete(DeliveryOutcome(fault: error))
+                complete(waiting.order, DeliveryOutcome(fault: error))
             }
         }
     }
@@ -142,7 +156,7 @@ struct SendLoop {
         for (transfer, fault) in multi.perform() {
             guard let (exchange, order) = exchanges.removeValue(forKey: ObjectIdentifier(transfer)) else { continue }
             queue.finished(exchange.place, isPrompt: exchange.isPrompt(fault, within: settings.limits.promptMs, now: Self.steadyMs))
-            order.complete(exchange.outcome(fault, now: settings.now()))
+            complete(order, exchange.outcome(fault, now: settings.now()))
         }
     }
 
@@ -157,10 +171,9 @@ struct SendLoop {
         for (exchange, order) in exchanges.values {
             multi.remove(exchange.transfer)
             queue.finished(exchange.place, isPrompt: false)
-            order.complete(outcome)
+            complete(order, outcome)
         }
         exchanges = [:]
-        for waiting in pending.values { waiting.order.complete(outcome) }
-        pending = [:]
+        for id in pending.keys { drop(id, outcome) }
     }
 }

@@ -6,6 +6,8 @@ public struct SenderLimits: Sendable, Equatable {
     package var atOnceToUnproven = 128
     /// Most requests that wait for their turn, in total and for one host.
     package var waiting = 50_000, waitingPerHost = 25_000
+    /// Most bytes of bodies that wait or are being sent.
+    package var waitingBytes = 64 << 20
     /// How long a request waits for its turn.
     package var waitMs: Int64 = 30_000
     /// A host that answers within this time is proven.

@@ -107,7 +107,7 @@ import Testing
             ("silence", .silence),
         ]
         let endpoints = try answers.map { answer in try TestEndpoint { _ in answer.answer } }
-        let harness = try SenderHarness { $0.exchangeMs = 3_000 }
+        let harness = try SenderHarness { $0.exchangeMs = 5_000 }
         let ids = try endpoints.map { try harness.send($0.url()) }
         for (answer, id) in zip(answers, ids) {
             let outcome = try await harness.outcome(id)
@@ -155,7 +155,7 @@ import Testing
             if host.hasPrefix("stuck") { gate.wait() }
             return [IPAddress(v4: 0x7F00_0001)]
         }) { limits in
-            (limits.lookupsAtOnce, limits.lookupMs, limits.namesFreshMs) = (4, 100, 0)
+            (limits.lookupsAtOnce, limits.lookupMs, limits.namesFreshMs) = (4, 4_000, 0)
         }
         #expect(try await harness.deliver(endpoint.url(host: "known.test"), mayBePrivate: true) == .delivered)
         let stuck = try (0..<50).map { try harness.send(endpoint.url(host: "stuck\($0).test"), mayBePrivate: true) }
@@ -184,6 +184,19 @@ import Testing
         #expect(await becomes { endpoint.requests.count == 2 })
         let second = try await send("b.test", 3)
         #expect(try await harness.outcome(second[2]) == .later(afterMs: nil, reason: "too many requests wait to be sent"))
+        #expect(harness.count == 2)
+    }
+
+    @Test func bytesThatWait_areBounded() async throws {
+        let endpoint = try TestEndpoint { $0.path == "/" ? .silence : .text(TestEndpoint.created) }
+        let harness = try SenderHarness { ($0.waitingBytes, $0.exchangeMs) = (1_000, 600_000) }
+        // One is accepted, whatever its size.
+        #expect(try await harness.outcome(harness.send(endpoint.url("/large"), body: String(repeating: "x", count: 1_001))) == .delivered)
+        try harness.send(endpoint.url(), body: String(repeating: "x", count: 600))
+        try harness.send(endpoint.url(), body: String(repeating: "x", count: 400))
+        #expect(await becomes { endpoint.requests.count == 3 })
+        #expect(try await harness.outcome(harness.send(endpoint.url(), body: "x"))
+            == .later(afterMs: nil, reason: "too many requests wait to be sent"))
         #expect(harness.count == 2)
     }
 
