@@ -1,7 +1,24 @@
+import Dispatch
 import Glibc
+import Synchronization
 
 /// The addresses of a host name, in the order to try; nil if it cannot be resolved. Blocks. Tests have their own.
 typealias HostLookup = @Sendable (_ host: String) -> [IPAddress]?
+
+/// Threads for lookups, which block for many seconds when a name server does not answer. Serial queues have threads of their own; on a
+/// concurrent queue, blocked lookups would take the threads of the process's other work.
+final class LookupThreads: Sendable {
+    /// Idle queues; as many exist as were needed at once.
+    private let idle = Mutex<[DispatchQueue]>([])
+
+    func run(_ lookup: @escaping @Sendable () -> Void) {
+        let queue = idle.withLock { $0.popLast() } ?? DispatchQueue(label: "vigla.lookups")
+        queue.async { [self] in
+            lookup()
+            idle.withLock { $0.append(queue) }
+        }
+    }
+}
 
 /// Lookups by the system's resolver.
 enum SystemLookup {

@@ -100,7 +100,7 @@ public final class OutboundSender: Sendable {
     private func run() {
         guard let multi = state.withLock({ $0.multi }) else { return }
         var loop = SendLoop(multi, settings) { [unowned self] lookup in
-            settings.lookups.async { [self] in put(.lookup(lookup, settings.lookup(lookup.host))) }
+            settings.threads.run { [self] in put(.lookup(lookup, settings.lookup(lookup.host))) }
         }
         while true {
             let (events, isClosed) = state.withLock { state in (exchange(&state.inbox, with: []), state.isClosed) }

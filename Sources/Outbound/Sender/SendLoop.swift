@@ -8,8 +8,8 @@ struct SendLoop {
         let addresses: AddressGuard
         let certificates: String?
         let lookup: HostLookup
-        /// Lookups block, so they have threads of their own; `NameCache` bounds their number.
-        let lookups = DispatchQueue(label: "vigla.lookups", attributes: .concurrent)
+        /// `NameCache` bounds their number.
+        let threads = LookupThreads()
         /// The wall clock in ms since the epoch.
         let now: @Sendable () -> Int64
     }
