@@ -25,7 +25,7 @@ struct IndependentReceiverTests {
                 "keys": ["p256dh": .string(receiver.p256dh), "auth": .string(receiver.auth)], "declarative": .bool(i == 1),
             ], addresses: AddressGuard(allowing: ["127.0.0.1"]))
             let now = Int64(Date().timeIntervalSince1970) * 1000
-            let id = harness.send(try channels.delivery(of: notification, to: device, now: now))
+            let id = harness.send(try channels.delivery(of: notification, to: device, key: "d", now: now))
             #expect(try await harness.outcome(id) == .delivered)
             let seen = try receiver.next()
             #expect(seen["kind"] == "push" && seen["isSigned"] == true, "\(seen.json)")
@@ -49,10 +49,10 @@ struct IndependentReceiverTests {
         let channels = OutboundChannels(try receiver.configuration(), key: nil)
         let device = try Device(["kind": "webhook", "name": "sms", "number": "+30 210"], addresses: AddressGuard())
         let now = Int64(Date().timeIntervalSince1970) * 1000
-        let id = harness.send(try channels.delivery(of: Samples.notification(), to: device, now: now))
+        let id = harness.send(try channels.delivery(of: Samples.notification(), to: device, key: "d", now: now))
         #expect(try await harness.outcome(id) == .delivered)
         let seen = try receiver.next()
-        #expect(seen["isSigned"] == true && seen["isForgeryRefused"] == true && seen["delivery"] == "n-1", "\(seen.json)")
+        #expect(seen["isSigned"] == true && seen["isForgeryRefused"] == true && seen["delivery"] == .string(String.id(of: ["n-1", "d"])), "\(seen.json)")
         #expect(try JSONValue(Array(try #require(seen["message"]?.string).utf8))["device"]?["number"] == "+30 210")
     }
 
@@ -65,7 +65,7 @@ struct IndependentReceiverTests {
         let address = try #require(MailAddress("ana@example.org"))
         let notification = Notification(id: "1", title: "Γεύμα στη μία", body: "Ώρα\nγια φαγητό", url: "/n/1", language: "el")
         for _ in 0..<2 {
-            let id = harness.send(try channels.delivery(of: notification, to: .email(address), now: Samples.now))
+            let id = harness.send(try channels.delivery(of: notification, to: .email(address), key: "d", now: Samples.now))
             #expect(try await harness.outcome(id) == .delivered)
         }
         let (first, second) = (try receiver.next(), try receiver.next())

@@ -1,4 +1,3 @@
-import Cryptography
 import Curl
 import JSONTree
 import Mail
@@ -44,7 +43,7 @@ enum NotificationMail {
             html += section(title: title, body: body, link: link)
         }
         return Message(
-            kind: nil, id: messageID(ids, address), language: language, to: address, subject: subject.cut(toBytes: subjectBytes),
+            kind: nil, id: String.id(of: ids + [address.text]), language: language, to: address, subject: subject.cut(toBytes: subjectBytes),
             text: texts.joined(separator: "\n\n---\n\n") + "\n", html: page(html), link: isList ? nil : notifications.first.flatMap(link))
     }
 
@@ -74,12 +73,5 @@ enum NotificationMail {
         </html>
 
         """
-    }
-
-    /// Hexadecimal: `Message-ID` and the boundary of its parts are made of it. Each address has its own, and the lengths keep
-    /// ["a", "bc"] and ["ab", "c"] apart.
-    private static func messageID(_ ids: [String], _ address: MailAddress) -> String {
-        let hash = HashFunction.sha256.hash(ids.map { "\($0.utf8.count):\($0)" }.joined().utf8 + Array(address.text.utf8))
-        return hash.prefix(16).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }
 }

@@ -21,9 +21,11 @@ public struct OutboundChannels: Sendable {
     public var applicationServerKey: String? { signer?.key.publicText }
 
     /// The delivery of one notification. Encryption for a push service takes about 0.2 ms.
-    /// - Parameter now: ms since the epoch. Create the delivery again for each attempt: signatures have a time.
+    /// - Parameters:
+    ///   - key: names the device among all devices, such as the path of its row: a webhook's deliveries to two devices have two ids.
+    ///   - now: ms since the epoch. Create the delivery again for each attempt: signatures have a time.
     /// - Throws: the reason for a dead letter.
-    public func delivery(of notification: Notification, to device: Device, now: Int64) throws(RequestFault) -> Delivery {
+    public func delivery(of notification: Notification, to device: Device, key: String, now: Int64) throws(RequestFault) -> Delivery {
         let notification = withWholeAddress(notification)
         switch device {
         case .push(let subscription):
@@ -33,7 +35,9 @@ public struct OutboundChannels: Sendable {
             return .request(try NtfyRequest.make(notification, topic: topic, configuration.ntfyServer(named: server)))
         case .email(let address): return .mail(try NotificationMail.message(notification, to: address))
         case .webhook(let name, let row):
-            return try webhook(named: name, id: notification.id, body: WebhookRequest.body(notification, device: row), now: now)
+            let id = String.id(of: [notification.id, key])
+            return .request(try WebhookRequest.make(
+                id: id, body: WebhookRequest.body(notification, device: row), to: configuration.webhook(named: name), now: now))
         }
     }
 

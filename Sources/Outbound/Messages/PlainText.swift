@@ -33,6 +33,13 @@ extension String {
         return isSafe ? self : String(Base64.encodeURL(HashFunction.sha256.hash(utf8)).prefix(limit))
     }
 
+    /// An id made of several texts: 32 hexadecimal digits, the same for the same texts. Their lengths are part of it, so ["a", "bc"] and
+    /// ["ab", "c"] differ.
+    static func id(of parts: [String]) -> String {
+        let hash = HashFunction.sha256.hash(parts.map { "\($0.utf8.count):\($0)" }.joined().utf8)
+        return hash.prefix(16).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+
     /// Whether it can be the value of a header field: printable ASCII (RFC 9110 §5.5, without the obsolete bytes).
     var isFieldValue: Bool { utf8.allSatisfy { 0x20...0x7E ~= $0 } }
 

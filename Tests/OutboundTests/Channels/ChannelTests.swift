@@ -18,10 +18,12 @@ struct ChannelTests {
         return configuration
     }
 
-    private func request(_ notification: Notification, _ row: Node, _ configuration: OutboundConfiguration) throws -> OutboundRequest {
+    private func request(
+        _ notification: Notification, _ row: Node, _ configuration: OutboundConfiguration, key: String = "devices/ana/1"
+    ) throws -> OutboundRequest {
         let channels = OutboundChannels(configuration, key: try VAPIDKey.make())
         guard case .request(let request) = try channels.delivery(
-            of: notification, to: Device(row, addresses: AddressGuard()), now: Samples.now)
+            of: notification, to: Device(row, addresses: AddressGuard()), key: key, now: Samples.now)
         else { throw RequestFault("a mail") }
         return request
     }
@@ -70,8 +72,9 @@ struct ChannelTests {
         let row: Node = ["kind": "webhook", "name": "sms", "number": "+30 1"]
         let request = try request(Samples.notification(), row, configuration())
         #expect(request.url.text == "https://sms.example/send" && request.field("X-App") == "a" && request.timeoutMs == 10_000)
-        #expect(request.field("Content-Type") == "application/json" && request.field("Vigla-Delivery") == "n-1")
-        let signed = Array("1790000000.n-1.".utf8) + request.body
+        let id = try #require(request.field("Vigla-Delivery"))
+        #expect(request.field("Content-Type") == "application/json" && id.utf8.count == 32 && id.urlSafe(limit: 64) == id)
+        let signed = Array("1790000000.\(id).".utf8) + request.body
         let code = HashFunction.sha256.authenticationCode(of: signed, key: SecretBytes(Array("0123456789abcdef".utf8))).copy
         let digits = code.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         #expect(request.field("Vigla-Signature") == "t=1790000000,v1=\(digits)")
@@ -86,6 +89,14 @@ struct ChannelTests {
         }
     }
 
+    @Test func deliveryID_isTheSameForEachAttempt_andDiffersForEachDevice() throws {
+        func id(_ notification: String, _ key: String, _ row: Node = ["kind": "webhook", "name": "sms"]) throws -> String? {
+            try request(Notification(id: notification, title: "x"), row, configuration(), key: key).field("Vigla-Delivery")
+        }
+        #expect(try id("n-1", "ana/1") == id("n-1", "ana/1", ["kind": "webhook", "name": "sms", "seen": 7]))
+        #expect(try Set([id("n-1", "ana/1"), id("n-1", "ana/2"), id("n-1", "ben/1"), id("n-2", "ana/1"), id("n-1a", "na/1")]).count == 5)
+    }
+
     @Test func webhookBody_has1MiBAtMost() throws {
         let channels = OutboundChannels(try configuration(), key: nil)
         let longest = [UInt8](repeating: 0x20, count: 1 << 20)
@@ -98,7 +109,7 @@ struct ChannelTests {
         let device = try Device(Samples.pushRow(), addresses: AddressGuard())
         for channels in [OutboundChannels(OutboundConfiguration(), key: try .make()), OutboundChannels(try configuration(), key: nil)] {
             #expect(channels.applicationServerKey == nil)
-            #expect(throws: RequestFault.self) { try channels.delivery(of: Samples.notification(), to: device, now: Samples.now) }
+            #expect(throws: RequestFault.self) { try channels.delivery(of: Samples.notification(), to: device, key: "d", now: Samples.now) }
         }
     }
 
@@ -107,19 +118,19 @@ struct ChannelTests {
         let channels = OutboundChannels(try configuration(), key: nil)
         let notification = Notification(
             id: "1", title: "Ana & <b>", body: "a\n<script>", url: "https://app.example/?a=1&b=\"", language: "de")
-        guard case .mail(let mail) = try channels.delivery(of: notification, to: .email(address), now: 0) else {
+        guard case .mail(let mail) = try channels.delivery(of: notification, to: .email(address), key: "d", now: 0) else {
             return #expect(Bool(false))
         }
         #expect(mail.subject == "Ana & <b>" && mail.language == "de" && mail.kind == nil && mail.to == address)
         #expect(mail.text == "a\n<script>\n\nhttps://app.example/?a=1&b=\"\n")
         #expect(mail.html.contains("Ana &amp; &lt;b&gt;") && mail.html.contains("a<br>\n&lt;script&gt;") && !mail.html.contains("<script>"))
         #expect(mail.html.contains("href=\"https://app.example/?a=1&amp;b=&quot;\""))
-        guard case .mail(let again) = try channels.delivery(of: notification, to: .email(address), now: 9) else { return }
+        guard case .mail(let again) = try channels.delivery(of: notification, to: .email(address), key: "d", now: 9) else { return }
         #expect(again.id == mail.id && mail.id?.utf8.count == 32)
         var other = notification
         other.id = "2"
         other.url = "javascript:alert(1)"
-        guard case .mail(let second) = try channels.delivery(of: other, to: .email(address), now: 9) else { return }
+        guard case .mail(let second) = try channels.delivery(of: other, to: .email(address), key: "d", now: 9) else { return }
         #expect(second.id != mail.id && !second.html.contains("javascript") && second.link == nil)
     }
 
