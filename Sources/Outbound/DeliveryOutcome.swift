@@ -28,7 +28,7 @@ extension DeliveryOutcome {
         let reason = "answered \(status)" + (text.isEmpty ? "" : ": \(text)")
         switch status {
         case 200..<300: self = .delivered
-        case 404 where service == .push, 410 where service != .ntfy: self = .gone
+        case 404 where service == .push, 410 where service == .push || service == .webhook: self = .gone
         // Request timeout, too early, too many requests: temporary by definition.
         case 408, 425, 429, 500..<600: self = .later(afterMs: retryAfter.flatMap { Self.waitMs($0, now: now) }, reason: reason)
         case 300..<400: self = .refused(reason: "answered \(status), a redirect, which is not followed")

@@ -77,20 +77,29 @@ public struct ConfigurationFault: Error, Sendable, Equatable, CustomStringConver
 public struct NtfyServer: Sendable {
     let url: CurlURL
     let token: String?
+    let topicPrefix: String?
     let isPrivate: Bool
 
     /// - Parameters:
     ///   - url: `https://ntfy.example`; http only if `isPrivate`.
-    ///   - token: an access token; nil: none is sent.
+    ///   - token: an access token; nil: none is sent. It is sent for topics with `topicPrefix` only, because users choose the topics of
+    ///     their devices: without a prefix it is never sent.
+    ///   - topicPrefix: the beginning of every topic that devices may name, 1 to 32 letters, digits, `-` and `_`; nil: any topic.
     ///   - isPrivate: the server may have a private address.
-    public init(url: String, token: String? = nil, isPrivate: Bool = false) throws(ConfigurationFault) {
+    public init(url: String, token: String? = nil, topicPrefix: String? = nil, isPrivate: Bool = false) throws(ConfigurationFault) {
         self.url = try CurlURL(checked: url, isPrivate: isPrivate)
         if let token {
             guard 1...1_024 ~= token.utf8.count, token.isFieldValue, !token.contains(" ") else {
                 throw ConfigurationFault("token", "expected one word of ASCII letters")
             }
         }
+        if let topicPrefix {
+            guard topicPrefix.utf8.count <= 32, topicPrefix.urlSafe(limit: 32) == topicPrefix else {
+                throw ConfigurationFault("topic-prefix", "expected 1 to 32 letters, digits, - and _")
+            }
+        }
         self.token = token
+        self.topicPrefix = topicPrefix
         self.isPrivate = isPrivate
     }
 }
@@ -102,6 +111,7 @@ public struct Webhook: Sendable {
     let fields: [(name: String, value: String)]
     let timeoutMs: Int
     let isPrivate: Bool
+    let acceptsDevices: Bool
 
     /// Fields that requests have already, or that would change how the body is read.
     static let reserved: Set<String> = [
@@ -116,8 +126,11 @@ public struct Webhook: Sendable {
     ///   - fields: further header fields, such as `Authorization`.
     ///   - timeoutSeconds: for the whole exchange, 1 to 60.
     ///   - isPrivate: the endpoint may have a private address.
+    ///   - acceptsDevices: rows of devices may name it (`devices` in a configuration). Otherwise it receives the hub's events only, as any
+    ///     user could send notifications to it.
     public init(
-        url: String, secret: String, fields: [(name: String, value: String)] = [], timeoutSeconds: Int = 10, isPrivate: Bool = false
+        url: String, secret: String, fields: [(name: String, value: String)] = [], timeoutSeconds: Int = 10, isPrivate: Bool = false,
+        acceptsDevices: Bool = false
     ) throws(ConfigurationFault) {
         self.url = try CurlURL(checked: url, isPrivate: isPrivate)
         guard Self.secretBytes ~= secret.utf8.count else { throw ConfigurationFault("secret", "expected 16 to 1,024 bytes") }
@@ -138,6 +151,7 @@ public struct Webhook: Sendable {
         self.fields = fields
         timeoutMs = timeoutSeconds * 1000
         self.isPrivate = isPrivate
+        self.acceptsDevices = acceptsDevices
     }
 }
 

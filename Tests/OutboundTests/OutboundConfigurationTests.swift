@@ -61,6 +61,10 @@ struct OutboundConfigurationTests {
         #expect(member { _ = try NtfyServer(url: "https://ntfy.sh") } == nil)
         #expect(member { _ = try NtfyServer(url: "http://ntfy.lan") } == "url")
         #expect(member { _ = try NtfyServer(url: "http://ntfy.lan", isPrivate: true) } == nil)
+        for prefix in ["", "a b", "a/", String(repeating: "a", count: 33)] {
+            #expect(member { _ = try NtfyServer(url: "https://ntfy.sh", topicPrefix: prefix) } == "topic-prefix", "\(prefix)")
+        }
+        #expect(member { _ = try NtfyServer(url: "https://ntfy.sh", topicPrefix: String(repeating: "a", count: 32)) } == nil)
         for token in ["", "a b", "a\n", "ä", String(repeating: "a", count: 1_025)] {
             #expect(member { _ = try NtfyServer(url: "https://ntfy.sh", token: token) } == "token", "\(token)")
         }

@@ -43,7 +43,8 @@ enum NotificationMail {
             html += section(title: title, body: body, link: link)
         }
         return Message(
-            kind: nil, id: String.id(of: ids + [address.text]), language: language, to: address, subject: subject.cut(toBytes: subjectBytes),
+            kind: nil, id: String.id(of: ids + [address.text]), language: language, to: address,
+            subject: subject.cut(toBytes: subjectBytes),
             text: texts.joined(separator: "\n\n---\n\n") + "\n", html: page(html), link: isList ? nil : notifications.first.flatMap(link))
     }
 

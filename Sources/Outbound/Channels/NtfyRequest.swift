@@ -7,8 +7,11 @@ enum NtfyRequest {
     static let messageBytes = 4_000
     static let titleBytes = 250
 
-    /// - Throws: without title and body.
+    /// - Throws: without title and body, or for a topic that devices may not name.
     static func make(_ notification: Notification, topic: String, _ server: NtfyServer) throws(RequestFault) -> OutboundRequest {
+        if let prefix = server.topicPrefix, !topic.hasPrefix(prefix) {
+            throw RequestFault("the configuration allows topics on this ntfy server that begin with \"\(prefix)\" only")
+        }
         // ntfy replaces an empty message by a word of its own.
         let hasBody = !notification.body.isEmpty
         let message = hasBody ? notification.body : notification.title
@@ -23,7 +26,8 @@ enum NtfyRequest {
         // From ntfy 2.16 on, a message with the same id replaces the earlier one, also when it is a repetition.
         members.add("sequence_id", (notification.tag ?? notification.id).urlSafe(limit: 64))
         var fields = [(name: "Content-Type", value: "application/json")]
-        if let token = server.token { fields.append(("Authorization", "Bearer \(token)")) }
+        // The topic is a user's choice: without a prefix, the operator's token would open every topic of the server to every user.
+        if let token = server.token, server.topicPrefix != nil { fields.append(("Authorization", "Bearer \(token)")) }
         return OutboundRequest(.ntfy, server.url, fields: fields, body: JSONValue.object(members).bytes, mayBePrivate: server.isPrivate)
     }
 }

@@ -35,9 +35,10 @@ public struct OutboundChannels: Sendable {
             return .request(try NtfyRequest.make(notification, topic: topic, configuration.ntfyServer(named: server)))
         case .email(let address): return .mail(try NotificationMail.message(notification, to: address))
         case .webhook(let name, let row):
-            let id = String.id(of: [notification.id, key])
-            return .request(try WebhookRequest.make(
-                id: id, body: WebhookRequest.body(notification, device: row), to: configuration.webhook(named: name), now: now))
+            let webhook = try configuration.webhook(named: name)
+            guard webhook.acceptsDevices else { throw RequestFault("the webhook of this name does not accept devices") }
+            let (id, body) = (String.id(of: [notification.id, key]), WebhookRequest.body(notification, device: row))
+            return .request(try WebhookRequest.make(.webhook, id: id, body: body, to: webhook, now: now))
         }
     }
 
@@ -47,13 +48,14 @@ public struct OutboundChannels: Sendable {
         .mail(try NotificationMail.digest(notifications.map(withWholeAddress), to: address))
     }
 
-    /// A delivery of any JSON to a webhook.
+    /// A delivery of an event to a webhook: `{"type": "event", "event": …}`.
     /// - Parameters:
     ///   - id: the same for each attempt.
-    ///   - body: at most 1 MiB.
+    ///   - event: one JSON value, which is not checked. The body with it has at most 1 MiB.
     /// - Throws: the reason for a dead letter.
-    public func webhook(named name: String, id: String, body: [UInt8], now: Int64) throws(RequestFault) -> Delivery {
-        .request(try WebhookRequest.make(id: id, body: body, to: configuration.webhook(named: name), now: now))
+    public func webhook(named name: String, id: String, event: [UInt8], now: Int64) throws(RequestFault) -> Delivery {
+        let body = WebhookRequest.body(event: event)
+        return .request(try WebhookRequest.make(.event, id: id, body: body, to: configuration.webhook(named: name), now: now))
     }
 
     /// A path becomes an address of the configured site.

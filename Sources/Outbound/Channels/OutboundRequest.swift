@@ -10,6 +10,8 @@ public struct OutboundRequest: Sendable {
         case ntfy
         /// 410 means that the device is gone.
         case webhook
+        /// A webhook without a device: 410 is a refusal like others.
+        case event
     }
 
     let service: Service

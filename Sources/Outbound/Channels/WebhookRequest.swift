@@ -16,7 +16,9 @@ enum WebhookRequest {
     ///   - body: JSON.
     ///   - now: ms since the epoch.
     /// - Throws: for a body that is too long.
-    static func make(id: String, body: [UInt8], to webhook: Webhook, now: Int64) throws(RequestFault) -> OutboundRequest {
+    static func make(
+        _ service: OutboundRequest.Service, id: String, body: [UInt8], to webhook: Webhook, now: Int64
+    ) throws(RequestFault) -> OutboundRequest {
         guard body.count <= bodyBytes else { throw RequestFault("the body has \(body.count) bytes; at most \(bodyBytes) are sent") }
         let (delivery, seconds) = (id.urlSafe(limit: 64), now / 1000)
         let fields = webhook.fields + [
@@ -24,7 +26,7 @@ enum WebhookRequest {
             ("Vigla-Signature", "t=\(seconds),v1=\(signature(seconds: seconds, delivery: delivery, body: body, webhook.secret))"),
         ]
         return OutboundRequest(
-            .webhook, webhook.url, fields: fields, body: body, mayBePrivate: webhook.isPrivate, timeoutMs: webhook.timeoutMs)
+            service, webhook.url, fields: fields, body: body, mayBePrivate: webhook.isPrivate, timeoutMs: webhook.timeoutMs)
     }
 
     static func signature(seconds: Int64, delivery: String, body: [UInt8], _ secret: SecretBytes) -> String {
@@ -32,6 +34,9 @@ enum WebhookRequest {
         let digits = Array("0123456789abcdef".utf8)
         return String(decoding: code.copy.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
+
+    /// The body for an event, which is JSON. `type` is signed with it: a row of a device, which a user writes, cannot pass for an event.
+    static func body(event: [UInt8]) -> [UInt8] { Array("{\"type\":\"event\",\"event\":".utf8) + event + [0x7D] }
 
     /// The body for a notification: its members, and the device's row.
     static func body(_ notification: Notification, device: Node) -> [UInt8] {
@@ -48,7 +53,7 @@ enum WebhookRequest {
         if !notification.labels.isEmpty { members.add("labels", .array(notification.labels.map { .string($0) })) }
         members.add("expires", notification.expiresAt.map { .int($0) })
         var writer = JSONWriter()
-        writer.raw("{\"notification\":")
+        writer.raw("{\"type\":\"notification\",\"notification\":")
         JSONValue.object(members).write(to: &writer)
         writer.raw(",\"device\":")
         writer.node(device)

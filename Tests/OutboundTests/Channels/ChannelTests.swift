@@ -12,8 +12,9 @@ struct ChannelTests {
         var configuration = OutboundConfiguration()
         try configuration.set(subject: "mailto:ops@example.org")
         try configuration.set(site: "https://app.example")
-        configuration.ntfyServers = ["home": try NtfyServer(url: "https://ntfy.example", token: "tk_1")]
-        configuration.webhooks = ["sms": try Webhook(url: "https://sms.example/send", secret: "0123456789abcdef", fields: [("X-App", "a")])]
+        configuration.ntfyServers = ["home": try NtfyServer(url: "https://ntfy.example", token: "tk_1", topicPrefix: "t")]
+        configuration.webhooks = ["sms": try Webhook(
+            url: "https://sms.example/send", secret: "0123456789abcdef", fields: [("X-App", "a")], acceptsDevices: true)]
         try change(&configuration)
         return configuration
     }
@@ -22,10 +23,8 @@ struct ChannelTests {
         _ notification: Notification, _ row: Node, _ configuration: OutboundConfiguration, key: String = "devices/ana/1"
     ) throws -> OutboundRequest {
         let channels = OutboundChannels(configuration, key: try VAPIDKey.make())
-        guard case .request(let request) = try channels.delivery(
-            of: notification, to: Device(row, addresses: AddressGuard()), key: key, now: Samples.now)
-        else { throw RequestFault("a mail") }
-        return request
+        return try #require(
+            channels.delivery(of: notification, to: Device(row, addresses: AddressGuard()), key: key, now: Samples.now).request)
     }
 
     @Test func ntfy_publishesJSON() throws {
@@ -79,7 +78,7 @@ struct ChannelTests {
         let digits = code.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         #expect(request.field("Vigla-Signature") == "t=1790000000,v1=\(digits)")
         let body = try JSONValue(request.body)
-        #expect(body["device"]?["number"] == "+30 1")
+        #expect(body["type"] == "notification" && body["device"]?["number"] == "+30 1")
         #expect(body["notification"] == [
             "id": "n-1", "title": "Lunch", "body": "at one", "url": "https://app.example/n/1", "tag": "lunch", "urgent": false,
             "silent": false, "language": "en", "badge": 3,
@@ -99,10 +98,41 @@ struct ChannelTests {
 
     @Test func webhookBody_has1MiBAtMost() throws {
         let channels = OutboundChannels(try configuration(), key: nil)
-        let longest = [UInt8](repeating: 0x20, count: 1 << 20)
-        guard case .request(let request) = try channels.webhook(named: "sms", id: "a.b", body: longest, now: Samples.now) else { return }
+        let longest = [0x37] + [UInt8](repeating: 0x20, count: (1 << 20) - #"{"type":"event","event":7}"#.utf8.count)
+        let delivery = try channels.webhook(named: "sms", id: "a.b", event: longest, now: Samples.now)
+        let request = try #require(delivery.request)
         #expect(request.body.count == 1 << 20 && request.field("Vigla-Delivery") == "a.b".urlSafe(limit: 64))
-        #expect(throws: RequestFault.self) { try channels.webhook(named: "sms", id: "1", body: longest + [0x20], now: Samples.now) }
+        #expect(try JSONValue(request.body) == ["type": "event", "event": 7])
+        #expect(throws: RequestFault.self) { try channels.webhook(named: "sms", id: "1", event: longest + [0x20], now: Samples.now) }
+    }
+
+    /// Any user may write a row of devices, so a row must not reach what the operator made for the hub's own events.
+    @Test func webhook_isReachedByDevices_onlyIfItAcceptsThem() throws {
+        let configuration = try configuration {
+            $0.webhooks["payments"] = try Webhook(url: "https://pay.example/", secret: "0123456789abcdef")
+        }
+        #expect(throws: RequestFault("the webhook of this name does not accept devices")) {
+            try request(Samples.notification(), ["kind": "webhook", "name": "payments"], configuration)
+        }
+        let channels = OutboundChannels(configuration, key: nil)
+        let event = try channels.webhook(named: "payments", id: "1", event: Array("{}".utf8), now: Samples.now)
+        #expect(try #require(event.request).url.host == "pay.example")
+    }
+
+    @Test func ntfyToken_isSent_forTopicsOfTheDeclaredPrefixOnly() throws {
+        func authorization(_ topic: String, token: String?, prefix: String?) throws -> String? {
+            let configuration = try configuration {
+                $0.ntfyServers = ["home": try NtfyServer(url: "https://ntfy.example", token: token, topicPrefix: prefix)]
+            }
+            return try request(Samples.notification(), ["kind": "ntfy", "topic": .string(topic)], configuration).field("Authorization")
+        }
+        #expect(try authorization("users-x", token: "tk_1", prefix: "users-") == "Bearer tk_1")
+        #expect(try authorization("admin", token: "tk_1", prefix: nil) == nil)
+        for (topic, token) in [("admin", "tk_1"), ("user", "tk_1"), ("admin", nil)] {
+            #expect(throws: RequestFault("the configuration allows topics on this ntfy server that begin with \"users-\" only")) {
+                try authorization(topic, token: token, prefix: "users-")
+            }
+        }
     }
 
     @Test func push_isOff_withoutSubjectOrKey() throws {
@@ -118,19 +148,17 @@ struct ChannelTests {
         let channels = OutboundChannels(try configuration(), key: nil)
         let notification = Notification(
             id: "1", title: "Ana & <b>", body: "a\n<script>", url: "https://app.example/?a=1&b=\"", language: "de")
-        guard case .mail(let mail) = try channels.delivery(of: notification, to: .email(address), key: "d", now: 0) else {
-            return #expect(Bool(false))
-        }
+        let mail = try #require(channels.delivery(of: notification, to: .email(address), key: "d", now: 0).mail)
         #expect(mail.subject == "Ana & <b>" && mail.language == "de" && mail.kind == nil && mail.to == address)
         #expect(mail.text == "a\n<script>\n\nhttps://app.example/?a=1&b=\"\n")
         #expect(mail.html.contains("Ana &amp; &lt;b&gt;") && mail.html.contains("a<br>\n&lt;script&gt;") && !mail.html.contains("<script>"))
         #expect(mail.html.contains("href=\"https://app.example/?a=1&amp;b=&quot;\""))
-        guard case .mail(let again) = try channels.delivery(of: notification, to: .email(address), key: "d", now: 9) else { return }
+        let again = try #require(channels.delivery(of: notification, to: .email(address), key: "d", now: 9).mail)
         #expect(again.id == mail.id && mail.id?.utf8.count == 32)
         var other = notification
         other.id = "2"
         other.url = "javascript:alert(1)"
-        guard case .mail(let second) = try channels.delivery(of: other, to: .email(address), key: "d", now: 9) else { return }
+        let second = try #require(channels.delivery(of: other, to: .email(address), key: "d", now: 9).mail)
         #expect(second.id != mail.id && !second.html.contains("javascript") && second.link == nil)
     }
 
@@ -140,20 +168,20 @@ struct ChannelTests {
         let greek = (1...3).map {
             Notification(id: "\($0)", title: "Τίτλος \($0)", body: "Κείμενο \($0)", url: "/n/\($0)", language: "el-GR")
         }
-        guard case .mail(let mail) = try channels.digest(of: greek, to: address) else { return }
+        let mail = try #require(channels.digest(of: greek, to: address).mail)
         #expect(mail.subject == "3 ειδοποιήσεις" && mail.language == "el-GR" && mail.link == nil)
         for i in 1...3 {
             #expect(mail.text.contains("Τίτλος \(i)\n\nΚείμενο \(i)\n\nhttps://app.example/n/\(i)"))
             #expect(mail.html.contains("<a href=\"https://app.example/n/\(i)\">Τίτλος \(i)</a>"))
         }
-        guard case .mail(let one) = try channels.digest(of: [greek[0]], to: address) else { return }
+        let one = try #require(channels.digest(of: [greek[0]], to: address).mail)
         #expect(one.subject == "Τίτλος 1")
         let mixed = greek + [Notification(id: "4", title: "x", language: "en")]
-        guard case .mail(let english) = try channels.digest(of: mixed, to: address) else { return }
+        let english = try #require(channels.digest(of: mixed, to: address).mail)
         #expect(english.subject == "4 notifications" && english.language == nil)
         #expect(throws: RequestFault.self) { try channels.digest(of: [], to: address) }
         let many = (1...5_000).map { Notification(id: "\($0)", title: "t\($0)", body: String(repeating: "b", count: 2_000)) }
-        guard case .mail(let large) = try channels.digest(of: many, to: address) else { return }
+        let large = try #require(channels.digest(of: many, to: address).mail)
         #expect(large.subject == "5000 notifications" && large.text.utf8.count < 100_000)
         #expect(large.text.contains("t100") && !large.text.contains("t101"))
     }

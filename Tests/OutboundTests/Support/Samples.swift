@@ -1,5 +1,6 @@
 import Cryptography
 import JSONTree
+import Mail
 
 @testable import Outbound
 
@@ -24,6 +25,11 @@ enum Samples {
     static func notification(title: String = "Lunch", body: String = "at one") -> Notification {
         Notification(id: "n-1", title: title, body: body, url: "https://app.example/n/1", tag: "lunch", language: "en", badge: 3)
     }
+}
+
+extension Delivery {
+    var request: OutboundRequest? { if case .request(let request) = self { request } else { nil } }
+    var mail: Message? { if case .mail(let message) = self { message } else { nil } }
 }
 
 /// The example of RFC 8291 §5 and appendix A.
