@@ -4,7 +4,7 @@
 
 It prints the ports, and the keys of a new push subscription, as one line of JSON; then one line for each message that it receives. It ends
 with its input. Web Push is decrypted by http_ece and checked by py_vapid, the signature by the code
-of docs/outbound-channels.md, and mail is received by aiosmtpd.
+in the comment of WebhookRequest.swift, and mail is received by aiosmtpd.
 """
 
 import base64
@@ -27,10 +27,10 @@ from py_vapid import Vapid02
 SECRET = sys.argv[1]
 KEY = ec.generate_private_key(ec.SECP256R1())
 AUTH = os.urandom(16)
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs/outbound-channels.md"
+SOURCE = Path(__file__).resolve().parent.parent.parent / "Sources/Outbound/Channels/WebhookRequest.swift"
 lock = threading.Lock()
 # is_genuine(secret, headers, body)
-exec(re.search(r"<!-- tested: push -->\n```python\n(.*?)```", PAGE.read_text(), re.S)[1])
+exec(re.sub("(?m)^/// ?", "", re.search(r"/// ```python\n(.*?)/// ```", SOURCE.read_text(), re.S)[1]))
 
 
 def text(data):
@@ -54,7 +54,7 @@ def push(path, headers, body):
 
 
 def webhook(path, headers, body):
-    """Checks a signature with the code of docs/outbound-channels.md."""
+    """Checks a signature with the code in the comment of WebhookRequest.swift."""
     report(kind="webhook", path=path, isSigned=is_genuine(SECRET, headers, body), delivery=headers["Vigla-Delivery"], message=body.decode(),
            isForgeryRefused=not is_genuine(SECRET, headers, body + b" ") and not is_genuine(SECRET + "x", headers, body))
 
