@@ -30,7 +30,7 @@ public struct OutboundChannels: Sendable {
         switch device {
         case .push(let subscription):
             guard let signer else { throw RequestFault("Web Push is off: the configuration has no \"subject\"") }
-            return .request(try WebPushRequest.make(notification, for: subscription, signer, now: now))
+            return .request(try WebPushRequest.make(notification, for: subscription, signer, site: configuration.site, now: now))
         case .ntfy(let topic, let server):
             return .request(try NtfyRequest.make(notification, topic: topic, configuration.ntfyServer(named: server)))
         case .email(let address): return .mail(try NotificationMail.message(notification, to: address))

@@ -38,9 +38,6 @@ public struct OutboundRequest: Sendable {
 
     /// The address, for logs and dead letters: an endpoint's path is a secret.
     public var origin: String { url.origin }
-
-    /// The value of a header field; nil without it.
-    func field(_ name: String) -> String? { fields.first { $0.name.lowercased() == name.lowercased() }?.value }
 }
 
 /// Why no request can be made for a notification and a device; it ends as a dead letter.

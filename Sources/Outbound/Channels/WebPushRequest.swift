@@ -2,15 +2,19 @@ import Cryptography
 import Curl
 import JSONTree
 
-/// Requests to push services (RFC 8030 §5).
+/// Requests to push services (RFC 8030 §5): a body that only the device can read (RFC 8291), with `TTL` until the notification expires,
+/// `Urgency` `high` or `normal`, `Topic` by which a later message replaces an undelivered one, and the hub's token (RFC 8292).
 enum WebPushRequest {
     /// - Parameters:
     ///   - signer: names this hub.
+    ///   - site: where a tap leads without a URL in the notification, for devices that show messages themselves; nil: they need one.
     ///   - now: ms since the epoch.
-    /// - Throws: for a notification without a title, or if libcrypto refuses.
+    /// - Throws: for a notification without a title, or without a URL where one is needed, or if libcrypto refuses.
     static func make(
-        _ notification: Notification, for subscription: PushSubscription, _ signer: VAPIDSigner, now: Int64
+        _ notification: Notification, for subscription: PushSubscription, _ signer: VAPIDSigner, site: String? = nil, now: Int64
     ) throws(RequestFault) -> OutboundRequest {
+        var notification = notification
+        if subscription.isDeclarative { notification.url = try link(of: notification, site) }
         let message = try PushMessage(notification).bytes(limit: WebPushEncryption.maxBytes)
         let (body, authorization): ([UInt8], String)
         do throws(CryptographyError) {
@@ -28,6 +32,15 @@ enum WebPushRequest {
         ]
         if let tag = notification.tag { fields.append(("Topic", tag.urlSafe(limit: 32))) }
         return OutboundRequest(.push, subscription.endpoint, fields: fields.map { (name: $0.0, value: $0.1) }, body: body)
+    }
+
+    /// The declarative form requires `navigate`: browsers ignore messages without it.
+    static func link(of notification: Notification, _ site: String?) throws(RequestFault) -> String {
+        if let url = notification.url, CurlURL(url) != nil { return url }
+        guard let site else {
+            throw RequestFault("the device shows messages itself: it needs an http or https URL, in the notification or as \"site\"")
+        }
+        return site + "/"
     }
 }
 

@@ -1,4 +1,4 @@
-/// A message to one person, which every channel can carry. Texts of any length are accepted; each channel cuts what exceeds its own limit.
+/// A message to one person, for any channel. Texts of any length are accepted; each channel cuts what exceeds its own limit.
 public struct Notification: Sendable, Equatable {
     /// Recognises a repetition: deliveries are at least once, and each attempt carries the same id. Any text; channels that restrict ids
     /// carry its hash.
@@ -7,7 +7,8 @@ public struct Notification: Sendable, Equatable {
     public var title: String
     /// May be empty.
     public var body: String
-    /// Where a tap leads. Absolute; `.notify` may allow a path, which only web pages understand.
+    /// Where a tap leads: an http or https URL, or a path from `/` on, which becomes an address of the configured site. Mails, ntfy and
+    /// devices that show messages themselves get no other; service workers and webhooks get any text.
     public var url: String?
     /// A later notification with the same tag replaces this one, before and after it was shown.
     public var tag: String?

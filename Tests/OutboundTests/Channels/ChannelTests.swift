@@ -34,13 +34,13 @@ struct ChannelTests {
         let request = try request(notification, ["kind": "ntfy", "topic": "t1"], configuration())
         #expect(request.url.text == "https://ntfy.example/" && request.field("Authorization") == "Bearer tk_1")
         #expect(try JSONValue(request.body) == [
-            "topic": "t1", "title": "Lunch", "message": "at one", "priority": 5, "tags": ["warning", "παρέα"],
-            "click": "https://app.example/n/1", "sequence_id": "lunch",
+            "topic": "t1", "title": "Lunch", "priority": 5, "tags": ["warning", "παρέα"], "click": "https://app.example/n/1",
+            "sequence_id": "lunch", "message": "at one",
         ])
         var bare = Notification(id: "an id", title: "Only a title", url: "/n/7", isSilent: true)
         #expect(try JSONValue(self.request(bare, ["kind": "ntfy", "topic": "t1"], configuration()).body) == [
-            "topic": "t1", "message": "Only a title", "priority": 2, "click": "https://app.example/n/7",
-            "sequence_id": .string("an id".urlSafe(limit: 64)),
+            "topic": "t1", "priority": 2, "click": "https://app.example/n/7",
+            "sequence_id": .string("an id".urlSafe(limit: 64)), "message": "Only a title",
         ])
         bare.title = ""
         #expect(throws: RequestFault.self) { try self.request(bare, ["kind": "ntfy", "topic": "t1"], configuration()) }
@@ -51,6 +51,47 @@ struct ChannelTests {
         let body = try JSONValue(request(long, ["kind": "ntfy", "topic": "t1"], configuration()).body)
         #expect(body["title"]?.string.map { 247...250 ~= $0.utf8.count && $0.hasSuffix("…") } == true)
         #expect(body["message"]?.string.map { 3_997...4_000 ~= $0.utf8.count && $0.hasSuffix("…") } == true)
+    }
+
+    @Test func ntfyBody_isBounded_whateverIsEscaped() throws {
+        var notification = Samples.notification(
+            title: String(repeating: "\u{1}", count: 900), body: String(repeating: "\u{2}\"", count: 9_000))
+        notification.labels = (0..<20).map { "\($0)" + String(repeating: "\u{3}", count: 90) }
+        notification.url = "https://app.example/" + String(repeating: "a", count: 2_028)
+        let bytes = try request(notification, ["kind": "ntfy", "topic": "t1"], configuration()).body
+        let body = try JSONValue(bytes)
+        #expect(8_180...8_192 ~= bytes.count && body["click"]?.string == notification.url)
+        notification.url? += "a"
+        #expect(try JSONValue(request(notification, ["kind": "ntfy", "topic": "t1"], configuration()).body)["click"] == nil)
+    }
+
+    @Test func ntfyClick_isAWebAddress() throws {
+        let cases: [(String, String?)] = [
+            ("https://a.example/x", "https://a.example/x"), ("/n/1", "https://app.example/n/1"), ("javascript:alert(1)", nil), ("n/1", nil),
+            ("//evil.example/", nil), ("intent://x", nil), ("", nil),
+        ]
+        for (url, click) in cases {
+            let notification = Notification(id: "1", title: "x", url: url)
+            let body = try JSONValue(request(notification, ["kind": "ntfy", "topic": "t1"], configuration()).body)
+            #expect(body["click"]?.string == click, "\(url)")
+        }
+        var configuration = OutboundConfiguration()
+        configuration.ntfyServers = ["home": try NtfyServer(url: "https://ntfy.example")]
+        let bare = try request(Notification(id: "1", title: "x", url: "/n/1"), ["kind": "ntfy", "topic": "t1"], configuration)
+        #expect(try JSONValue(bare.body)["click"] == nil)
+    }
+
+    @Test func declarativePush_needsAnAddress() throws {
+        let fixed = Notification(id: "1", title: "x", url: "/n/1"), bare = Notification(id: "1", title: "x")
+        for notification in [fixed, bare] { _ = try request(notification, Samples.pushRow(declarative: true), configuration()) }
+        var configuration = OutboundConfiguration()
+        try configuration.set(subject: "mailto:ops@example.org")
+        for notification in [fixed, bare] {
+            #expect(throws: RequestFault.self) { try request(notification, Samples.pushRow(declarative: true), configuration) }
+            #expect(try WebPushRequest.link(of: notification, "https://app.example") == "https://app.example/")
+            // A service worker decides itself where a tap leads.
+            _ = try request(notification, Samples.pushRow(), configuration)
+        }
     }
 
     @Test func ntfyServer_isChosenByName() throws {

@@ -32,6 +32,11 @@ extension Delivery {
     var mail: Message? { if case .mail(let message) = self { message } else { nil } }
 }
 
+extension OutboundRequest {
+    /// The value of a header field; nil without it.
+    func field(_ name: String) -> String? { fields.first { $0.name.lowercased() == name.lowercased() }?.value }
+}
+
 /// The example of RFC 8291 §5 and appendix A.
 enum RFC8291 {
     static let plaintext = "When I grow up, I want to be a watermelon"
