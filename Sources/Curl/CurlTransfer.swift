@@ -22,7 +22,10 @@ public final class CurlTransfer {
     /// Decides whether a socket may be connected to an address; nil: to any. It sees the very address that libcurl connects to, after any
     /// resolution.
     public var allowsAddress: ((UnsafePointer<sockaddr>) -> Bool)?
-    /// Whether `allowsAddress` has refused an address.
+    /// Decides whether a request may be sent over a connection to an address, as text; nil: over any. It is called before each request,
+    /// also over a kept connection, for which no socket is opened.
+    public var allowsConnection: ((String) -> Bool)?
+    /// Whether `allowsAddress` or `allowsConnection` has refused an address.
     public private(set) var hasRefusedAddress = false
 
     /// - Parameter protocols: those that the URL may have, separated by commas.
@@ -99,6 +102,12 @@ public final class CurlTransfer {
                 return CurlTransfer.of(context).openSocket(address)
             }, context))
         }
+        if allowsConnection != nil {
+            check(vigla_curl_set_before_request(handle, { context, address, _, _, _ in
+                guard let context, let address else { return CURL_PREREQFUNC_ABORT }
+                return CurlTransfer.of(context).allows(connection: String(cString: address)) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+            }, context))
+        }
         if let fault = fault(of: status) { throw fault }
     }
 
@@ -143,6 +152,12 @@ public final class CurlTransfer {
             return -1
         }
         return socket(address.pointee.family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
+    }
+
+    private func allows(connection address: String) -> Bool {
+        let isAllowed = allowsConnection?(address) ?? true
+        if !isAllowed { hasRefusedAddress = true }
+        return isAllowed
     }
 
     private func read(into buffer: UnsafeMutablePointer<CChar>, _ most: Int) -> Int {

@@ -17,7 +17,7 @@ final class Exchange {
 
     /// - Parameters:
     ///   - addresses: those of the host, which may be connected to.
-    ///   - permits: checks each address again, when a socket is created for it.
+    ///   - permits: checks each address again, when a socket is created for it, and before the request is sent.
     init(
         _ request: OutboundRequest, _ place: SendQueue.Place, addresses: [IPAddress], permits: @escaping (IPAddress) -> Bool,
         certificates: String?, _ limits: SenderLimits, now: Int64
@@ -35,6 +35,8 @@ final class Exchange {
         }
         // The socket's own address is what counts: no resolver, cache or form of an address leads past this check.
         transfer.allowsAddress = { IPAddress($0).map(permits) ?? false }
+        // A connection that was opened under another guard is kept for the host, too.
+        transfer.allowsConnection = { IPAddress($0).map(permits) ?? false }
         transfer.set(CURLOPT_PROXY, "")
         transfer.set(CURLOPT_FOLLOWLOCATION, 0)
         transfer.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
