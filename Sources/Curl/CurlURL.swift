@@ -11,7 +11,7 @@ public struct CurlURL: Sendable, Equatable {
     public let text: String
 
     /// Nil for anything but an absolute http or https URL of ASCII characters without spaces, user name, password or IPv6 zone,
-    /// with a host that does not end in a dot.
+    /// with a host of letters, digits, `-`, `.` and `_` that does not end in a dot, or an IP address.
     public init?(_ source: String) {
         guard source.utf8.allSatisfy({ 0x21...0x7E ~= $0 }), let handle = curl_url() else { return nil }
         defer { curl_url_cleanup(handle) }
@@ -23,9 +23,13 @@ public struct CurlURL: Sendable, Equatable {
               let port = Self.part(handle, CURLUPART_PORT, UInt32(CURLU_DEFAULT_PORT)).flatMap({ UInt16($0) }), port > 0,
               curl_url_set(handle, CURLUPART_FRAGMENT, nil, 0) == CURLUE_OK, let text = Self.part(handle, CURLUPART_URL)
         else { return nil }
-        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
-        // libcurl decodes percent signs in a host.
-        let isHost = host.utf8.allSatisfy { 0x21...0x7E ~= $0 && !"/?#@\\%".utf8.contains($0) }
+        // libcurl has checked the address in brackets.
+        let isIPv6 = host.hasPrefix("[") && host.hasSuffix("]")
+        if isIPv6 { host = String(host.dropFirst().dropLast()) }
+        // libcurl decodes percent signs in a host, and accepts most other characters.
+        let isHost = host.utf8.allSatisfy {
+            0x30...0x39 ~= $0 || 0x61...0x7A ~= $0 || (isIPv6 ? ":." : "-._").utf8.contains($0)
+        }
         guard isHost, !host.isEmpty, !host.hasSuffix(".") else { return nil }
         self.scheme = scheme
         self.host = host

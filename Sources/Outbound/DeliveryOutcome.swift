@@ -3,13 +3,25 @@ import Curl
 import Glibc
 
 /// What became of one attempt to deliver.
+///
+/// | Answer | Outcome |
+/// |---|---|
+/// | 2xx, even if the rest of the answer never arrives | `delivered` |
+/// | 410 for a device's push service or webhook; 404 for a push service | `gone` |
+/// | 408, 425, 429, 5xx; no connection, a timeout, a fault of TLS, no HTTP, an unknown host | `later` |
+/// | any other 4xx, a redirect, an address that is not allowed | `refused` |
+/// | none, because the hub has no room or is stopping | `notAttempted` |
 public enum DeliveryOutcome: Sendable, Equatable {
     /// The receiver, or the push service, has accepted it.
     case delivered
     /// The device no longer exists: remove its row.
     case gone
-    /// A temporary fault: try again, not before `afterMs` if the receiver has named a time (0 to 24 hours). Nil: the caller's back-off.
+    /// A temporary fault: try again after the caller's back-off, or after `afterMs` (1 ms to 24 hours) if the receiver has named a time
+    /// and it is longer. The attempt counts.
     case later(afterMs: Int64?, reason: String)
+    /// Nothing was sent, for a reason of this hub: too much waits, or the hub is stopping. It does not count as an attempt, and says
+    /// nothing about the receiver.
+    case notAttempted(reason: String)
     /// It will never be accepted: a dead letter.
     case refused(reason: String)
 }
@@ -24,7 +36,7 @@ extension DeliveryOutcome {
     ///   - excerpt: the beginning of the answer's body, which often names the fault.
     ///   - now: ms since the epoch.
     init(_ service: OutboundRequest.Service, status: Int, retryAfter: String?, excerpt: [UInt8] = [], now: Int64) {
-        let text = Self.printable(excerpt)
+        let text = String(printable: excerpt, limit: 200)
         let reason = "answered \(status)" + (text.isEmpty ? "" : ": \(text)")
         switch status {
         case 200..<300: self = .delivered
@@ -40,19 +52,24 @@ extension DeliveryOutcome {
     init(fault: CurlFault) {
         switch fault.code {
         case CURLE_URL_MALFORMAT, CURLE_BAD_FUNCTION_ARGUMENT: self = .refused(reason: "not sent: \(fault.text)")
+        case CURLE_FAILED_INIT: self = .notAttempted(reason: fault.text)
         default: self = .later(afterMs: nil, reason: "not delivered: \(fault.text)")
         }
     }
 
-    /// ms from now, by a number of seconds or a date (RFC 9110 §10.2.3). Nil for anything else.
-    static func waitMs(_ value: String, now: Int64) -> Int64? {
+    /// ms from now, by a number of seconds or a date (RFC 9110 §10.2.3). Nil for anything else, and for no time at all: 0 or a past date.
+    static func waitMs(_ field: String, now: Int64) -> Int64? {
+        let value = field.split(separator: " ").joined(separator: " ")
+        guard let wait = statedMs(value, now: now), wait > 0 else { return nil }
+        return min(wait, longestWaitMs)
+    }
+
+    private static func statedMs(_ value: String, now: Int64) -> Int64? {
         if !value.isEmpty, value.utf8.allSatisfy({ 0x30...0x39 ~= $0 }) {
             // More digits than fit are longer than the limit.
-            return min(Int64(value).map { $0.multipliedReportingOverflow(by: 1000) }.map { $0.overflow ? .max : $0.partialValue } ?? .max,
-                       longestWaitMs)
+            return Int64(value).map { $0.multipliedReportingOverflow(by: 1000) }.map { $0.overflow ? .max : $0.partialValue } ?? .max
         }
-        guard let at = dateMs(value) else { return nil }
-        return min(max(0, at - now), longestWaitMs)
+        return dateMs(value).map { $0 - now }
     }
 
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -69,11 +86,5 @@ extension DeliveryOutcome {
         (parts.tm_year, parts.tm_mon, parts.tm_mday) = (year - 1900, Int32(month), day)
         (parts.tm_hour, parts.tm_min, parts.tm_sec) = (hour, minute, second)
         return Int64(timegm(&parts)) * 1000
-    }
-
-    /// At most 200 characters of printable ASCII on one line: it is shown to operators, and comes from strangers.
-    private static func printable(_ bytes: [UInt8]) -> String {
-        String(decoding: bytes.prefix(200).map { 0x20...0x7E ~= $0 ? $0 : 0x20 }, as: UTF8.self)
-            .split(separator: " ").joined(separator: " ")
     }
 }

@@ -36,7 +36,7 @@ public enum Device: Sendable {
             guard let address = MailAddress(try Self.text(row, "address")) else { throw .address }
             self = .email(address)
         case "webhook": self = .webhook(name: try Self.text(row, "name"), row: row)
-        case let kind: throw .kind(String(kind.prefix(32)))
+        case let kind: throw .kind(String(printable: kind.utf8, limit: 32))
         }
     }
 

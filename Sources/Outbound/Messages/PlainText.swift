@@ -33,6 +33,13 @@ extension String {
         return isSafe ? self : String(Base64.encodeURL(HashFunction.sha256.hash(utf8)).prefix(limit))
     }
 
+    /// The bytes as printable ASCII on one line, for texts of strangers that operators see: others become spaces, and several one.
+    /// - Parameter limit: most bytes.
+    init(printable bytes: some Sequence<UInt8>, limit: Int) {
+        let text = String(decoding: bytes.prefix(limit).map { 0x20...0x7E ~= $0 ? $0 : 0x20 }, as: UTF8.self)
+        self = text.split(separator: " ").joined(separator: " ")
+    }
+
     /// An id made of several texts: 32 hexadecimal digits, the same for the same texts. Their lengths are part of it, so ["a", "bc"] and
     /// ["ab", "c"] differ.
     static func id(of parts: [String]) -> String {

@@ -22,7 +22,8 @@ struct DeviceTests {
         for kind in ["webpush", "unifiedpush"] {
             let row = Samples.pushRow(declarative: true, kind: kind)
             guard case .push(let subscription) = try Device(row, addresses: AddressGuard()) else {
-                return #expect(Bool(false))
+                Issue.record("not a push subscription")
+                continue
             }
             #expect(subscription.endpoint.text == "https://push.example/p/Ab" && subscription.isDeclarative)
         }
@@ -30,7 +31,10 @@ struct DeviceTests {
               case .ntfy("a", "home") = try Device(["kind": "ntfy", "topic": "a", "server": "home"], addresses: AddressGuard()),
               case .email(let address) = try Device(["kind": "email", "address": "ana@example.org"], addresses: AddressGuard()),
               case .webhook("sms", let row) = try Device(["kind": "webhook", "name": "sms", "number": 7], addresses: AddressGuard())
-        else { return #expect(Bool(false)) }
+        else {
+            Issue.record("another kind")
+            return
+        }
         #expect(address.text == "ana@example.org" && row.child("number") == 7)
     }
 
@@ -40,11 +44,16 @@ struct DeviceTests {
         #expect(fault(["endpoint": "https://x"]) == .missing("kind"))
         #expect(fault(["kind": 7]) == .noText("kind"))
         #expect(fault(["kind": "apns"]) == .kind("apns"))
+        // It is shown to operators, and written to logs.
+        #expect(fault(["kind": "a\u{1b}[2J\nb\u{202e}c"]) == .kind("a [2J b c"))
+        #expect(fault(["kind": .string("e" + String(repeating: "\u{301}", count: 900))]) == .kind("e"))
         #expect(fault(row { $0["endpoint"] = nil }) == .missing("endpoint"))
         #expect(fault(row { $0["endpoint"] = true }) == .noText("endpoint"))
         #expect(fault(row { $0["endpoint"] = "http://push.example/" }) == .notSecure)
         for text in ["push.example", "ftp://push.example/", "https://u:p@push.example/", "https://push example/", "https://",
             "https://push.example./", "https://pütz.example/", "https://push.example:0/", "https://push.example:99999/",
+            "https://a,b/", "https://a;b/", "https://a!b/", "https://a*b/", "https://a%2Cb/",
+            "https://[::1;]/",
             "javascript:alert(1)", "https://push.example/\r\nX: y", "https://[fe80::1%25eth0]/", "//push.example/"] {
             #expect(fault(row { $0["endpoint"] = .string(text) }) == .endpoint, "\(text)")
         }
