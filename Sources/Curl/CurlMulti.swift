@@ -1,13 +1,17 @@
 import CCurl
+import Glibc
 
 /// Any number of transfers at once, on one thread, with connections that are kept and shared among them.
 public final class CurlMulti: @unchecked Sendable {
     // Unchecked: all but `wakeUp` is called on one queue, and `curl_multi_wakeup` may be called from any thread.
-    private let handle = curl_multi_init()
+    private let handle: UnsafeMutableRawPointer
     private var transfers: [UnsafeMutableRawPointer: CurlTransfer] = [:]
 
+    /// Nil without memory or descriptors for it.
     /// - Parameter keptConnections: most connections that are kept open without a transfer.
-    public init(keptConnections: Int) {
+    public init?(keptConnections: Int) {
+        guard let handle = curl_multi_init() else { return nil }
+        self.handle = handle
         _ = vigla_curl_multi_set_long(handle, CURLMOPT_MAXCONNECTS, keptConnections)
     }
 
@@ -15,9 +19,6 @@ public final class CurlMulti: @unchecked Sendable {
         for transfer in transfers.values { curl_multi_remove_handle(handle, transfer.handle) }
         curl_multi_cleanup(handle)
     }
-
-    /// The number of transfers.
-    public var count: Int { transfers.count }
 
     /// Starts a transfer, which must not be used elsewhere until it has ended.
     /// - Throws: the first fault of its settings.
@@ -53,7 +54,13 @@ public final class CurlMulti: @unchecked Sendable {
     }
 
     /// Blocks until a transfer can continue, `wakeUp` is called, or the time is over.
-    public func wait(ms: Int) { curl_multi_poll(handle, nil, 0, Int32(clamping: max(0, ms)), nil) }
+    public func wait(ms: Int) {
+        guard curl_multi_poll(handle, nil, 0, Int32(clamping: max(0, ms)), nil) == CURLM_OK else {
+            // It has not waited, for instance for lack of memory: the caller's loop must not spin.
+            usleep(10_000)
+            return
+        }
+    }
 
     /// Ends the current or the next `wait`. From any thread.
     public func wakeUp() { curl_multi_wakeup(handle) }

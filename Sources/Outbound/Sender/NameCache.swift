@@ -2,8 +2,8 @@ import DequeModule
 
 /// The addresses of names, and the lookups under way. A value type; callers pass the time (ms of the steady clock).
 ///
-/// A name that was found before is used for a while, although it is being looked up again, and half of the lookups are reserved for such
-/// names: so names whose servers do not answer delay only other new names.
+/// A name that was found before is used for a while, although it is being looked up again. Known names, new ones and slow ones have a
+/// limited number of lookups each, so names whose servers do not answer delay only names of the same class.
 struct NameCache {
     /// What is known of a name.
     enum Answer: Equatable {
@@ -14,6 +14,16 @@ struct NameCache {
         case full
     }
 
+    /// Which lookups a name may use.
+    enum Class: Int, CaseIterable {
+        /// Its last lookup was prompt.
+        case known
+        /// It has no addresses.
+        case new
+        /// It has addresses, but its last lookup was slow or failed.
+        case slow
+    }
+
     private struct Name {
         var addresses: [IPAddress] = []
         /// When `addresses` were found; nil: never.
@@ -21,15 +31,18 @@ struct NameCache {
         /// Requests that wait, and since when, in this order.
         var waiting: Deque<(id: Int, since: Int64)> = []
         var isLookedUp = false
+        /// Whether the lookup has started.
+        var isRunning = false
+        /// Whether the last lookup was prompt.
+        var isPrompt = false
     }
 
     private let limits: SenderLimits
     private var names: [String: Name] = [:]
-    /// Names to look up: new ones, and those to refresh.
-    private var new: Deque<String> = []
-    private var old: Deque<String> = []
-    private(set) var lookups = 0
-    private var newLookups = 0
+    /// Names to look up, by class.
+    private var queues: [Deque<String>] = [[], [], []]
+    private var running = [0, 0, 0]
+    var lookups: Int { running.reduce(0, +) }
     private var purgeAt = Int64.min
 
     init(_ limits: SenderLimits) { self.limits = limits }
@@ -39,14 +52,14 @@ struct NameCache {
         guard var name = names[host] else {
             guard hasRoom(now: now) else { return .full }
             names[host] = Name(waiting: [(id, now)], isLookedUp: true)
-            new.append(host)
+            queues[Class.new.rawValue].append(host)
             return .wait
         }
         defer { names[host] = name }
         let age = name.foundAt.map { now - $0 }
         if !name.isLookedUp, age ?? .max >= limits.namesFreshMs {
             name.isLookedUp = true
-            if age == nil { new.append(host) } else { old.append(host) }
+            queues[(age == nil ? Class.new : name.isPrompt ? .known : .slow).rawValue].append(host)
         }
         if let age, age < limits.namesStaleMs { return .addresses(name.addresses) }
         name.waiting.append((id, now))
@@ -66,22 +79,21 @@ struct NameCache {
     /// A lookup to start.
     struct Lookup: Equatable {
         let host: String
-        let isNew: Bool
+        let kind: Class
+        /// ms of the steady clock.
+        let startedAt: Int64
     }
 
     /// The lookups to start now.
-    mutating func start() -> [Lookup] {
+    mutating func start(now: Int64) -> [Lookup] {
         var started: [Lookup] = []
-        while lookups < limits.lookupsAtOnce {
-            if let host = old.popFirst() {
-                started.append(Lookup(host: host, isNew: false))
-            } else if newLookups < max(1, limits.lookupsAtOnce / 2), let host = new.popFirst() {
-                started.append(Lookup(host: host, isNew: true))
-                newLookups += 1
-            } else {
-                break
+        for kind in Class.allCases {
+            let most = kind == .slow ? max(1, limits.lookupsAtOnce / 2) : limits.lookupsAtOnce
+            while running[kind.rawValue] < most, let host = queues[kind.rawValue].popFirst() {
+                running[kind.rawValue] += 1
+                names[host]?.isRunning = true
+                started.append(Lookup(host: host, kind: kind, startedAt: now))
             }
-            lookups += 1
         }
         return started
     }
@@ -89,11 +101,11 @@ struct NameCache {
     /// Stores the result of a lookup; nil if it failed.
     /// - Returns: the requests that waited for it.
     mutating func finished(_ lookup: Lookup, _ addresses: [IPAddress]?, now: Int64) -> [Int] {
-        lookups -= 1
-        if lookup.isNew { newLookups -= 1 }
+        running[lookup.kind.rawValue] -= 1
         guard var name = names[lookup.host] else { return [] }
         let waiting = name.waiting.map(\.id)
-        name.isLookedUp = false
+        (name.isLookedUp, name.isRunning) = (false, false)
+        name.isPrompt = addresses != nil && now - lookup.startedAt <= limits.promptMs
         name.waiting = []
         if let addresses { (name.addresses, name.foundAt) = (addresses, now) }
         // Failures are not kept: the next request tries again.
@@ -101,12 +113,12 @@ struct NameCache {
         return waiting
     }
 
-    /// Removes the requests that have waited for too long. O(names)
-    mutating func expired(now: Int64) -> [Int] {
-        var expired: [Int] = []
+    /// Removes the requests that have waited for too long; `isRunning`: the name servers were asked. O(names)
+    mutating func expired(now: Int64) -> [(id: Int, isRunning: Bool)] {
+        var expired: [(id: Int, isRunning: Bool)] = []
         for host in names.keys {
             while let first = names[host]?.waiting.first, now - first.since > Int64(limits.lookupMs) {
-                expired.append(first.id)
+                expired.append((first.id, names[host]?.isRunning ?? false))
                 names[host]?.waiting.removeFirst()
             }
         }

@@ -27,8 +27,6 @@ struct SendLoop {
     private var names: NameCache
     private var nextID = 0
     private var pending: [Int: Pending] = [:]
-    /// Bytes of the bodies of `pending` and `exchanges`.
-    private var bytes = 0
     private var exchanges: [ObjectIdentifier: (exchange: Exchange, order: OutboundSender.Order)] = [:]
     /// ms of the steady clock, of the current turn.
     private var now = Self.steadyMs
@@ -74,7 +72,7 @@ struct SendLoop {
         }
         if isClosed { endAll() }
         if now >= sweepAt { sweep() }
-        names.start().forEach(startLookup)
+        names.start(now: now).forEach(startLookup)
         start()
         finish()
         // Places that have become free.
@@ -85,12 +83,7 @@ struct SendLoop {
     // MARK: From admission to the start
 
     private mutating func admit(_ order: OutboundSender.Order) {
-        guard !isClosed else { return order.complete(.later(afterMs: nil, reason: "the hub is stopping")) }
-        // A single one is always accepted.
-        guard bytes == 0 || bytes + order.request.body.count <= settings.limits.waitingBytes else {
-            return order.complete(.later(afterMs: nil, reason: "too many requests wait to be sent"))
-        }
-        bytes += order.request.body.count
+        guard !isClosed else { return order.complete(.notAttempted(reason: OutboundSender.stopping)) }
         nextID += 1
         pending[nextID] = Pending(order: order)
         let host = order.request.url.host
@@ -98,7 +91,7 @@ struct SendLoop {
         switch names.find(host, for: nextID, now: now) {
         case .addresses(let addresses): found(nextID, addresses)
         case .wait: break
-        case .full: drop(nextID, .later(afterMs: nil, reason: "too many names are being looked up"))
+        case .full: drop(nextID, .notAttempted(reason: "too many names are being looked up"))
         }
     }
 
@@ -114,7 +107,7 @@ struct SendLoop {
             return drop(id, .refused(reason: DeviceFault.notSecure.description))
         }
         pending[id]?.addresses = permitted
-        if !queue.add(id, host: host, now: now) { drop(id, .later(afterMs: nil, reason: "too many requests wait to be sent")) }
+        if !queue.add(id, host: host, now: now) { drop(id, .notAttempted(reason: "too many requests wait to be sent")) }
     }
 
     private func addressGuard(of request: OutboundRequest) -> AddressGuard {
@@ -122,12 +115,7 @@ struct SendLoop {
     }
 
     private mutating func drop(_ id: Int, _ outcome: DeliveryOutcome) {
-        if let waiting = pending.removeValue(forKey: id) { complete(waiting.order, outcome) }
-    }
-
-    private mutating func complete(_ order: OutboundSender.Order, _ outcome: DeliveryOutcome) {
-        bytes -= order.request.body.count
-        order.complete(outcome)
+        pending.removeValue(forKey: id)?.order.complete(outcome)
     }
 
     private mutating func start() {
@@ -145,7 +133,7 @@ struct SendLoop {
                 exchanges[ObjectIdentifier(exchange.transfer)] = (exchange, waiting.order)
             } catch {
                 queue.finished(place, isPrompt: false)
-                complete(waiting.order, DeliveryOutcome(fault: error))
+                waiting.order.complete(DeliveryOutcome(fault: error))
             }
         }
     }
@@ -156,24 +144,26 @@ struct SendLoop {
         for (transfer, fault) in multi.perform() {
             guard let (exchange, order) = exchanges.removeValue(forKey: ObjectIdentifier(transfer)) else { continue }
             queue.finished(exchange.place, isPrompt: exchange.isPrompt(fault, within: settings.limits.promptMs, now: Self.steadyMs))
-            complete(order, exchange.outcome(fault, now: settings.now()))
+            order.complete(exchange.outcome(fault, now: settings.now()))
         }
     }
 
     private mutating func sweep() {
         sweepAt = now + Self.sweepMs
-        for id in queue.expired(now: now) { drop(id, .later(afterMs: nil, reason: "its host had no free place in time")) }
-        for id in names.expired(now: now) { drop(id, .later(afterMs: nil, reason: "the endpoint's host name was not resolved in time")) }
+        for id in queue.expired(now: now) { drop(id, .notAttempted(reason: "its host had no free place in time")) }
+        for (id, isRunning) in names.expired(now: now) {
+            drop(id, isRunning ? .later(afterMs: nil, reason: "the endpoint's host name was not resolved in time")
+                : .notAttempted(reason: "too many names are being looked up"))
+        }
     }
 
     private mutating func endAll() {
-        let outcome = DeliveryOutcome.later(afterMs: nil, reason: "the hub is stopping")
         for (exchange, order) in exchanges.values {
             multi.remove(exchange.transfer)
             queue.finished(exchange.place, isPrompt: false)
-            complete(order, outcome)
+            order.complete(.later(afterMs: nil, reason: OutboundSender.stopping))
         }
         exchanges = [:]
-        for id in pending.keys { drop(id, outcome) }
+        for id in pending.keys { drop(id, .notAttempted(reason: OutboundSender.stopping)) }
     }
 }
