@@ -116,7 +116,7 @@ export class Observer<T = any> implements AsyncIterable<Event<T>> {
   end(): void;
   /**
    * Moves the centre of a `near`, or changes the region of a `within`. Resolves without a connection too: the next one begins there.
-   * An invalid form is refused at once. Only the hub sees whether a polygon crosses itself: then the next connection ends the observer.
+   * Only the hub checks the form: without a connection, the next one ends the observer if the region is invalid.
    */
   move(to: Centre | { within: Region }): Promise<void>;
   [Symbol.asyncIterator](): AsyncGenerator<Event<T>, void, undefined>;

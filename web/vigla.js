@@ -17,46 +17,12 @@ export class ViglaError extends Error {
   }
 }
 
-/** The member at fault and the reason why the hub would refuse a region, or null. Only the hub sees whether a polygon crosses itself. */
-function regionFault(region) {
-  const isObject = typeof region === 'object' && region !== null, keys = isObject ? Object.keys(region) : [];
-  if (typeof region === 'string') return region ? null : ['within', 'the path is empty'];
-  const outside = (value, most) => !(typeof value === 'number' && Math.abs(value) <= most);
-  const limits = { south: 90, west: 180, north: 90, east: 180, lat: 90, lng: 180, radius: Infinity };
-  const parts = (names, values) => {
-    const i = names.findIndex((name, j) => outside(values[j], limits[name]));
-    if (i < 0) return names[0] === 'south' && values[0] > values[2] ? ['within.south', 'must not be greater than north'] : null;
-    return [`within.${names[i]}`, names[i] === 'radius' ? 'must be a number' : `must be a number from -${limits[names[i]]} to ${limits[names[i]]}`];
-  };
-  const box = ['south', 'west', 'north', 'east'], circle = ['lat', 'lng', 'radius'];
-  if (Array.isArray(region) && region.length === 4 && region.every((one) => typeof one === 'number')) return parts(box, region);
-  const isGeoJSON = keys.includes('type') || keys.includes('coordinates');
-  const ring = isGeoJSON ? region.type === 'Polygon' && region.coordinates?.length === 1 && region.coordinates[0] : region;
-  if (Array.isArray(ring)) {
-    const i = ring.findIndex((one) => {
-      const [lat, lng] = isGeoJSON ? [one?.[1], one?.[0]] : Array.isArray(one) && one.length === 2 ? one : [one?.lat, one?.lng];
-      return outside(lat, 90) || outside(lng, 180);
-    });
-    if (i >= 0) return [`within[${i}]`, 'must be a point with a latitude from -90 to 90 and a longitude from -180 to 180'];
-    return ring.length < 3 ? ['within', 'must have at least 3 points'] : null;
-  }
-  for (const names of isGeoJSON ? [] : [circle, box]) {
-    if (!names.some((name) => keys.includes(name))) continue;
-    const odd = keys.find((key) => !names.includes(key));
-    if (odd !== undefined) return ['within', `has no member "${odd}"`];
-    return parts(names, names.map((name) => region[name])) ?? (region.radius <= 0 ? ['within.radius', 'must be greater than 0 metres'] : null);
-  }
-  return ['within', 'must be a box, a polygon, a circle or the place of a stored region'];
-}
-
-/** Why the hub would refuse a move, or null. Checked here too, because a reconnect with such a query would end the observer. */
+/** Why the hub would refuse a move, or null: a reconnect with it would end the observer. Only the hub checks regions. */
 function moveFault(query, near) {
   const fault = (member, message) => new ViglaError({ code: 'bad_request', message, member });
   if (near?.within !== undefined) {
     if (query?.within === undefined) return fault('sub', 'The observer has no region that could be moved.');
-    if (Object.keys(near).length > 1) return fault('within', '"within" stands alone: a region has no other centre');
-    const [member, message] = regionFault(near.within) ?? [];
-    return member ? fault(member, message) : null;
+    return Object.keys(near).length > 1 ? fault('within', '"within" stands alone') : null;
   }
   if (!query?.near) return fault('sub', 'The observer has no circle that could be moved.');
   if (Object.keys(near ?? {}).sort().join() !== 'lat,lng') {
@@ -216,7 +182,7 @@ export class Observer {
     this.tell({ event: 'ended', error: closed() });
   }
 
-  /** Moves the centre of a `near`, or with `{ within }` changes a region; the observer gets the difference. See vigla.d.ts. */
+  /** Moves a circle, or with `{ within }` a region; the observer gets the difference. */
   move(to) { return this.#calls.move(to); }
 
   tell(event) {
@@ -327,7 +293,7 @@ export class Vigla {
   async push(path, value) { return (await this.ask({ op: 'push', path, value })).key; }
   async ping() { await this.ask({ op: 'ping' }); }
 
-  /** Registers an operation for the end of this connection: set, update, remove or cancel. Register it again at each `connected`. */
+  /** Registers set, update, remove or cancel for the end of this connection. Register it again at each `connected`. */
   async onDisconnect(what, path, value) { await this.ask({ op: 'onDisconnect', do: what, path, value }); }
 
   /** Sets a place to update(current value); retries up to 25 times in all if another writer was faster. Resolves with the value. */
@@ -375,7 +341,7 @@ export class Vigla {
     let settle;
     const moved = new Promise((resolve, reject) => { settle = { resolve, reject }; });
     const fail = (error) => {
-      // The end of the observer is reported once: a caller that moves it without awaiting this need not handle it again.
+      // The end of the observer is reported once: who moves it without awaiting this need not handle it again.
       if (o.error) moved.catch(() => {});
       settle.reject(o.error ?? error);
     };
@@ -386,14 +352,14 @@ export class Vigla {
     }
     const change = near.within === undefined ? { near } : { within: near.within };
     o.query = { ...before, ...(change.near ? { near: { ...before.near, ...near } } : change) };
-    // Until the difference after the answer has arrived, events may belong to either circle or region.
+    // Until the difference after the answer has arrived, events may belong to either area.
     o.moves += 1;
     o.isMoving = true;
     if (this.state !== 'connected') settle.resolve();
     else this.#send(number, JSON.stringify({ id: number, op: 'move', sub: id, ...change }), {
       resolve: () => { o.moves -= 1; settle.resolve(); },
       reject: (error) => {
-        if (error.code === 'connection_lost') return settle.resolve(); // the next connection begins with the new centre
+        if (error.code === 'connection_lost') return settle.resolve(); // the next one begins there
         o.query = before;
         o.moves -= 1;
         fail(error);
