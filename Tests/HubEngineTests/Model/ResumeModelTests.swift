@@ -10,7 +10,7 @@ import TestSupport
 /// applied exactly once, must lead to the query's selection of the content; or the hub makes the observer start from scratch.
 /// `VIGLA_MODEL_OPERATIONS` sets the number of steps, `VIGLA_MODEL_SEED` repeats one run.
 @Suite(.timeLimit(.minutes(30))) struct ResumeModelTests {
-    private static let stepsPerRun = 500
+    private static let stepsPerRun = 660
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
 
     @Test(arguments: [false, true]) func observers_missNothingAndHearNothingTwice(refuses: Bool) throws {
