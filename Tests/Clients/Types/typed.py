@@ -40,7 +40,7 @@ async def main() -> None:
         await hub.get("/a", {"limit": 1})  # type: ignore[arg-type]
         hub.observe("/a", query={"near": {"lat": 1}})  # type: ignore[arg-type]
         await hub.update("/a", 1)  # type: ignore[arg-type]
-        await observer.move({"lat": 1, "lng": 2, "radius": 3})  # type: ignore[typeddict-unknown-key]
+        await observer.move({"lat": 1, "lng": 2, "radius": 3})  # type: ignore[arg-type]
         events[0]["distanc"]  # type: ignore[typeddict-item]
         text: str = await hub.set("/a", 1)  # type: ignore[assignment]
         print(text)
