@@ -1,6 +1,5 @@
 // @ts-self-types="./vigla.d.ts"
-// A client of a Vigla hub for browsers, Node, Deno and Bun: the observe protocol. See docs/clients.md.
-// It is one file, because pages import it from a hub and programs copy it.
+// A client of a Vigla hub for browsers, Node, Deno and Bun, in one file. See docs/clients.md.
 //
 //   const hub = new Vigla('http://127.0.0.1:9000');
 //   await hub.set('/status', 'open');
@@ -142,7 +141,7 @@ export class ReconnectingSocket {
   }
 }
 
-/** Closes a socket after it has opened: a browser warns when a connecting one is closed. */
+/** Closes a socket once it is open: browsers warn otherwise. */
 function closeSilently(socket) {
   socket.onmessage = socket.onclose = null;
   socket.onopen = () => socket.close();
@@ -153,7 +152,7 @@ const closed = (reason) => new ViglaError({ code: 'closed', message: reason ?? '
 const lostText = 'The connection was lost before the answer came; the request may have been carried out.';
 const lost = () => new ViglaError({ code: 'connection_lost', message: lostText });
 
-// The defaults of `onstate` and `onended`: a program that handles no errors still shows them on the console.
+// The defaults of `onstate` and `onended`: unhandled errors are shown on the console.
 const warnOfEnd = (path, error) => console.warn(`The hub ended the observer of ${path}: ${error.message}`);
 function warnOfState() {
   let last = ''; // an unreachable hub is reported once
@@ -163,7 +162,7 @@ function warnOfState() {
   };
 }
 
-/** An error thrown by a callback is reported like any other of the program, and does not stop the client. */
+/** Reports what a callback throws, which does not stop the client. */
 function call(back, ...facts) { try { back(...facts); } catch (error) { queueMicrotask(() => { throw error; }); } }
 
 /** The result of `observe`. Without a handler, iterate over it: `for await (const event of observer)` throws the error that ends it. */
@@ -225,7 +224,7 @@ export class Vigla {
   /**
    * @param {string} address  such as http://127.0.0.1:9000?ns=NAME; https, ws and wss are the same
    * @param {import('./vigla.d.ts').Options} [options]  token: a function is called for every connection. onstate: called for each state,
-   *   and for credentialRefused, when the client continues as a visitor. onended: called when the hub has ended an observer with a handler.
+   *   and for credentialRefused, when it continues as a visitor. onended: called when the hub has ended an observer with a handler.
    *   Both warn on the console by default.
    */
   constructor(address, { ns, token, onstate = warnOfState(), onended = warnOfEnd } = {}) {
@@ -341,7 +340,7 @@ export class Vigla {
     let settle;
     const moved = new Promise((resolve, reject) => { settle = { resolve, reject }; });
     const fail = (error) => {
-      // The end of the observer is reported once: who moves it without awaiting this need not handle it again.
+      // The end is reported once: who moves the observer without awaiting this need not handle it again.
       if (o.error) moved.catch(() => {});
       settle.reject(o.error ?? error);
     };
