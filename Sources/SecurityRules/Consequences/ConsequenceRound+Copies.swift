@@ -81,14 +81,18 @@ extension ConsequenceRound {
         let node = result.tree.node(at: path)
         guard isNow.isNull || node.exists else { return }
         keys = path.keys
-        // The node is new, or equal to the one before the commit, and more consequences followed: its copies are those of this commit.
         let former = base.node(at: path)
-        let isCopiedInCommit = former.isNull && !isFirst || former == node
         for copy in copies {
+            // Consequences have changed the node back: the commit leaves its copies as it found them.
+            if former == node {
+                try restore(copy, place, was, isNow)
+                continue
+            }
             var (targets, left): ([Path], [Path]) = ([], [])
             if was.isNull {
                 try created(copy, place, isNow, &targets)
-            } else if isNow.exists, isCopiedInCommit {
+            } else if isNow.exists, former.isNull, !isFirst {
+                // The node is new: its copies are those of this commit.
                 for write in result.writes where write.kind == .copy {
                     if try isCopy(write.path, of: was, copy, place) { targets.append(write.path) }
                 }
@@ -109,6 +113,15 @@ extension ConsequenceRound {
         // A node created in this commit that changed again through consequences is still new, and already has its rows.
         guard isNow.exists, was.isNull || former.exists else { return }
         for inbox in inboxes { try send(inbox, place, node, isNew: was.isNull) }
+    }
+
+    /// Gives the places where this commit has written copies of a node the values that the commit itself left there.
+    private mutating func restore(_ copy: CopyRule, _ place: Int32, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
+        for path in Set(result.writes.lazy.filter { $0.kind == .copy }.map(\.path)).sorted() {
+            var isOfNode = try isCopy(path, of: isNow, copy, place)
+            if !isOfNode, isNamed(copy.to, by: was, place, .copy) { isOfNode = try isCopy(path, of: was, copy, place) }
+            if isOfNode { try write(candidate.node(at: path), at: path, place, .copy) }
+        }
     }
 
     /// Whether a former node's values can name places. A value that is not a legal key names none, so there is no copy.

@@ -18,8 +18,10 @@ struct ConsequenceRound {
     /// The consequences of all rounds so far.
     var result: Consequences
     let limits: ConsequenceLimits
-    /// The tree before the commit, and the commit's time, for conditions.
+    /// The tree before the commit, and the one with its writes, without consequences.
     let base: Node
+    let candidate: Node
+    /// The commit's time, for conditions. Ms since the epoch.
     let now: Int64
     /// The index of the copies in `base`.
     let index: CopyIndex?
@@ -52,9 +54,9 @@ struct ConsequenceRound {
 
     init(
         _ program: Program, before: Node, after: Node, _ result: Consequences, _ limits: ConsequenceLimits, first: ConsequenceAuthor?,
-        textWork: Int, base: Node, now: Int64, index: CopyIndex?, scope: RemovalScope = .all
+        textWork: Int, base: Node, candidate: Node, now: Int64, index: CopyIndex?, scope: RemovalScope = .all
     ) {
-        (self.base, self.now, self.index, self.scope) = (base, now, index, scope)
+        (self.base, self.candidate, self.now, self.index, self.scope) = (base, candidate, now, index, scope)
         firstAuthor = first
         self.textWork = textWork
         self.program = program

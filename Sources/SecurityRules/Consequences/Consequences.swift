@@ -220,8 +220,8 @@ extension RuleSet {
         }
         while !next.isEmpty {
             var round = ConsequenceRound(
-                program, before: before, after: after, result, limits, first: author, textWork: work, base: old, now: now,
-                index: index, scope: scope)
+                program, before: before, after: after, result, limits, first: author, textWork: work, base: old, candidate: new,
+                now: now, index: index, scope: scope)
             try round.run(next)
             scope = .all
             let written = round.result.writes[result.writes.count...].map(\.path)

@@ -59,7 +59,7 @@ extension RuleSet {
         for place in removals.places { after.set(.null, at: place) }
         var round = ConsequenceRound(
             program, before: tree, after: after, Consequences(tree: after), limits, first: nil, textWork: program.textWork, base: tree,
-            now: removals.now, index: nil, scope: .only)
+            candidate: after, now: removals.now, index: nil, scope: .only)
         // Cannot fail: there are no bounds, and values that name no place are skipped.
         try? round.run(removals.places)
         var paths = Set(round.result.writes.map(\.path))

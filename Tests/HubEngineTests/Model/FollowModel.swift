@@ -60,8 +60,8 @@ struct FollowModel {
         // Rows are counted, too, and what counts them is copied: a node that nothing keeps but the rows of this commit stays.
         let creating = rules.kinds.filter { $0.counters.contains(where: \.creates) }
         let others = rules.kinds.filter { !$0.counters.contains(where: \.creates) }
-        let withCopies = copied(tree, before, changed, others)
-        let after = copied(counting(sent(withCopies, before, now), before, paths), before, changed, creating)
+        let withCopies = copied(tree, before, others)
+        let after = copied(counting(sent(withCopies, before, now), before, paths), before, creating)
         for kind in rules.kinds where kind.readsWritten {
             for (path, _, node) in nodes(kind.pattern, in: after) {
                 let isTouched = changed.contains(path) || paths.contains { $0.contains(path) || path.contains($0) }
@@ -222,13 +222,13 @@ struct FollowModel {
         return result
     }
 
-    private func copied(_ tree: Node, _ before: Node, _ changed: Set<Path>, _ kinds: [FollowRules.Kind]) -> Node {
+    private func copied(_ tree: Node, _ before: Node, _ kinds: [FollowRules.Kind]) -> Node {
         var result = tree
         for kind in kinds {
             let paths = Set(nodes(kind.pattern, in: before).map(\.path) + nodes(kind.pattern, in: tree).map(\.path))
             for path in paths {
                 let (was, isNow) = (before.node(at: path), tree.node(at: path))
-                if was == isNow, !changed.contains(path) { continue }
+                if was == isNow { continue }
                 let keys = Self.keys(kind.pattern, path)
                 for copy in kind.copies {
                     let (left, places) = moved(copy, keys, path, was, isNow, tree) ?? ([], targets(of: copy, keys, path, was, isNow, tree))
