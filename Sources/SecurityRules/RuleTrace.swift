@@ -72,6 +72,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var steps: [Step]
     /// The consequences of an allowed write.
     public private(set) var follows: [SystemWrite] = []
+    /// What leaves the hub because of the write.
+    public private(set) var deliveries: [RuleDelivery] = []
     /// The consequence that a `.validate` refuses, which refuses the whole write.
     public private(set) var refusedWrite: SystemWrite?
     /// Inbox rows that follow in commits of their own.
@@ -98,6 +100,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     /// Adds the consequences of the write.
     mutating func add(_ found: Consequences, _ validation: [Step], areAdmitted: Bool) {
         (follows, continued, continuedRemovals) = (found.writes, found.continued.map(\.rows), found.continuedRemovals)
+        deliveries = found.deliveries
         steps += validation
         isAllowed = areAdmitted
         guard let refused = refusal?.path else { return }
@@ -178,6 +181,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         }
         for step in steps { text += step.description }
         for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
+        for delivery in deliveries { text += "    then sends \(delivery.summary.json) by \(delivery.rule)\n" }
         for rows in continued { text += "    then rows \(rows.places): \(rows.value.json), in commits of their own, by \(rows.rule)\n" }
         for path in continuedRemovals?.places ?? [] {
             text += "    then what follows from the removal of \(path), in commits of their own\n"

@@ -58,6 +58,15 @@ public enum RulesLimits {
     /// Most times that one commit applies the patches of a node whose `.expire` was due repeatedly.
     public static let patchesAtOnce = 1_000
 
+    /// Longest title, body, address and tag of a notification in bytes of UTF-8: longer ones are cut. Most languages of a text.
+    public static let titleBytes = 1_000
+    public static let bodyBytes = 4_000
+    public static let addressBytes = 2_000
+    public static let tagBytes = 200
+    public static let languages = 40
+    /// Largest value in the event of a `.webhook`, in bytes: a larger one is left out.
+    public static let eventBytes = 65_536
+
     /// Most steps of a trace.
     public static let traceSteps = 1_000
     /// Most parts of one step.

@@ -33,6 +33,8 @@ package struct CommitConsequences {
                 return Failure(.unavailable, "\(limit) writes before this one still have rows or removals follow. Try again later.")
             case .tooMuchWork:
                 return Failure(.tooBig, "The rules would have too much text to look at for what follows from this write.")
+            case .tooManyDeliveries(let limit):
+                return Failure(.tooBig, "More than \(limit) notifications and events would follow from this write.")
             case .illegalKey, .tooDeep, .counterWritten, .failed, .stillDue: return .permissionDenied
             }
         }
@@ -67,6 +69,7 @@ extension Consequences {
     /// Whether a search has found nothing.
     package var isEmpty: Bool {
         writes.isEmpty && counted.isEmpty && changedCounters.isEmpty && continued.isEmpty && continuedRemovals == nil && !needsCounting
+            && deliveries.isEmpty
     }
     package var operations: [JournalOperation] { writes.map { .set($0.path, $0.value) } }
 }

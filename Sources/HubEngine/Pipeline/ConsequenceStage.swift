@@ -20,6 +20,8 @@ final class ConsequenceStage {
     var expiry: ExpiringNodes?
     /// Called with the consequences of a commit.
     var onFound: (Consequences) -> Void = { _ in }
+    /// Called with the deliveries that a commit has stored.
+    var onStored: ([(id: Key, delivery: StoredDelivery)]) -> Void = { _ in }
     /// Called after a commit that did not update the counters.
     var onUncounted: () -> Void = {}
 
@@ -111,6 +113,7 @@ final class ConsequenceStage {
         /// Logged before its other operations, and after them.
         let first: [JournalOperation]
         let more: [JournalOperation]
+        fileprivate let deliveries: [(id: Key, delivery: StoredDelivery)]
         fileprivate let expiring: ExpiringNodes.PreparedChanges?
     }
 
@@ -125,7 +128,11 @@ final class ConsequenceStage {
         context.meter.spend(proposal.writes.count)
         let rows = pendingInboxChanges(
             found, in: accepted.tree, proposal.origin, at: accepted.paths, writing: accepted.written, settling: proposal.settled)
-        return PreparedOperations(first: pendingRemovalChanges(found), more: (expiring?.times ?? []) + rows, expiring: expiring)
+        let (removals, deliveries) = (pendingRemovals(found), try deliveries(found, proposal.origin))
+        let stored = deliveries.map { JournalOperation.delivery($0.id, $0.delivery.node) } + proposal.deliveries
+        return PreparedOperations(
+            first: removals.before, more: (expiring?.times ?? []) + rows + removals.after + stored, deliveries: deliveries,
+            expiring: expiring)
     }
 
     /// Follows a commit that was just installed.
@@ -135,6 +142,7 @@ final class ConsequenceStage {
         if let expiring = prepared.expiring { expiry?.commit(expiring) }
         if content.rules.hasIndexedCopies { copies.update(accepted.copied, exist: accepted.exist, old: old) }
         if let found = accepted.found { count(found) }
+        if !prepared.deliveries.isEmpty { onStored(prepared.deliveries) }
     }
 
     /// Follows a commit of another writer, whose consequences are among its writes.
@@ -156,6 +164,23 @@ final class ConsequenceStage {
             first = i + 1
         }
         context.meter.spend(work)
+    }
+
+    // MARK: Deliveries
+
+    /// What the next commit leaves to be sent, with ids. Commits of clients are refused if too much waits already.
+    private func deliveries(_ found: Consequences?, _ origin: WriteOrigin) throws(Failure) -> [(id: Key, delivery: StoredDelivery)] {
+        guard let found, !found.deliveries.isEmpty else { return [] }
+        let room = max(0, context.limits.deliveries - content.deliveries.count)
+        context.meter.spend(found.deliveries.count)
+        if found.deliveries.count > room {
+            guard case .system = origin.cause else {
+                throw Failure(.unavailable, "Too many notifications and events wait to be sent. Try again later.")
+            }
+            context.meter.counters.deliveriesLeftOut += found.deliveries.count - room
+        }
+        let sequence = content.sequence + 1
+        return found.deliveries.prefix(room).enumerated().map { (StoredDelivery.id(sequence, $0), StoredDelivery($1)) }
     }
 
     // MARK: Pending rows and removals
@@ -190,11 +215,15 @@ final class ConsequenceStage {
         return changes
     }
 
-    /// The pending removals of a commit that has too many consequences. Logged before its other operations, because the tree before the
-    /// commit determines what follows.
-    private func pendingRemovalChanges(_ found: Consequences?) -> [JournalOperation] {
-        guard let removals = found?.continuedRemovals else { return [] }
+    /// The pending removals of a commit that has too many consequences: those that refer to the tree before the commit are logged before its
+    /// other operations, those that refer to the tree after it behind them.
+    private func pendingRemovals(_ found: Consequences?) -> (before: [JournalOperation], after: [JournalOperation]) {
+        guard let removals = found?.continuedRemovals else { return ([], []) }
         let id = content.pendingRows.nextID + Int64(found?.continued.count ?? 0)
-        return [.pendingRows(.begin(id, source: removals.source, most: removals.places.count + removals.targets.count, removals.terms))]
+        func begin(_ part: ContinuedRemovals, _ id: Int64) -> [JournalOperation] {
+            if part.isEmpty { return [] }
+            return [.pendingRows(.begin(id, source: part.source, most: part.places.count + part.targets.count, part.terms))]
+        }
+        return (begin(removals.ofRemovals, id), begin(removals.ofChanges, id + 1))
     }
 }

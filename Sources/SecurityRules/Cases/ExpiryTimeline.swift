@@ -9,6 +9,8 @@ struct ExpiryTimeline {
     /// When nodes were written since the start.
     private var written: [Path: Int64] = [:]
     private let begin: Int64
+    /// What left the hub since the start.
+    private(set) var sent: [RuleDelivery] = []
 
     /// A node that could not end as its rules say.
     struct Fault: Error {
@@ -22,13 +24,13 @@ struct ExpiryTimeline {
         (self.rules, self.tree, self.now, begin) = (rules, tree, now, now)
     }
 
-    /// The tree once the clock has reached a time.
-    func tree(at time: Int64) throws(Fault) -> Node {
-        var timeline = self
+    /// Advances the clock.
+    /// - Returns: the tree at that time.
+    mutating func advance(to time: Int64) throws(Fault) -> Node {
         for _ in 0..<Self.most {
-            guard let (due, path) = timeline.next, due <= time else { return timeline.tree }
-            timeline.now = max(timeline.now, due)
-            try timeline.end(path)
+            guard let (due, path) = next, due <= time else { return tree }
+            now = max(now, due)
+            try end(path)
         }
         throw Fault(message: "more than \(Self.most) nodes would end by \(time)")
     }
@@ -54,7 +56,9 @@ struct ExpiryTimeline {
         guard rules.isValidSystemWrite(writes.map(\.path), old: old, new: tree, now: now),
             rules.admits(found, old: old, now: now, textWork: &work)
         else { throw Fault(message: "\(path) was to end at \(now), and a '.validate' refuses that") }
-        tree = rules.continuing(found.continued.map(\.rows), found.continuedRemovals, old: old, in: found.tree, now: now)
+        sent += found.deliveries
+        tree = rules.continuing(
+            found.continued.map(\.rows), found.continuedRemovals, old: old, in: found.tree, now: now, sending: &sent)
         for changed in (writes + found.writes).map(\.path) {
             rules.visitExpiring(changed, old: old, new: tree, atMost: &left) { written[$0] = now }
         }

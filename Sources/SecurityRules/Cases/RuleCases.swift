@@ -44,6 +44,8 @@ public struct RuleCase: Sendable {
     public let expectation: Expectation
     /// The expected values after an allowed write; null for an absent node. Empty when the case does not check them.
     public let then: [(path: Path, value: Node)]
+    /// Members of what must be sent, one object for each delivery (`RuleDelivery.summary`); nil when the case does not check it.
+    public let sends: [Node]?
     /// The tree before the operation.
     public let data: Node
     public let auth: Node

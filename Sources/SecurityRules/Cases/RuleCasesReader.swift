@@ -78,7 +78,7 @@ private struct RuleCasesReader {
 
     private mutating func `case`(_ json: LocatedJSON) throws(LocatedError) -> RuleCase {
         let members = try object(json, "A case is an object.")
-        let others = ["name", "as", "given", "now", "value", "values", "expect", "refusedBy", "then", "at", "advance"]
+        let others = ["name", "as", "given", "now", "value", "values", "expect", "refusedBy", "then", "sends", "at", "advance"]
         try only(members, Self.operations + Self.parameters + others)
         let found = members.filter { Self.operations.contains($0.name.value) }
         guard let operation = found.first, found.count == 1 else {
@@ -113,11 +113,33 @@ private struct RuleCasesReader {
                 then.append((try self.path(place.name, place.name.quote), try node(place.value, now)))
             }
         }
-        let until = try until(members, now, isLookedAt: !then.isEmpty)
+        let sends = try sends(members, isWrite: expectation == .allowed && ["write", "update", "deleteAccount"].contains(operation.name.value))
+        let until = try until(members, now, isLookedAt: !then.isEmpty || sends != nil)
         return RuleCase(
             name: try name(members) ?? "\(operation.name.value) \(deleted ?? path.description)", line: line, column: column,
-            operation: decided, expectation: expectation, then: then, data: before, auth: try auth(members, json.offset), now: now,
+            operation: decided, expectation: expectation, then: then, sends: sends, data: before, auth: try auth(members, json.offset), now: now,
             until: until)
+    }
+
+    /// Reads `sends`: a list of objects, each with members that one delivery must have. An empty list: nothing is sent.
+    private func sends(_ members: [LocatedJSON.Member], isWrite: Bool) throws(LocatedError) -> [Node]? {
+        guard let sends = value("sends", members) else { return nil }
+        guard isWrite else {
+            throw LocatedError(
+                offset: sends.offset, message: "'sends' says what an allowed 'write' or 'update', or a 'deleteAccount', has sent.")
+        }
+        guard case .array(let elements) = sends.value else {
+            throw LocatedError(offset: sends.offset, message: "'sends' is a list such as [{\"devices\": \"/devices/ana\", \"title\": \"Lunch\"}].")
+        }
+        var found: [Node] = []
+        for element in elements {
+            let names = ["devices", "title", "body", "url", "tag", "urgent", "combine", "wait", "escalation", "webhook", "path", "before", "after"]
+            try only(try object(element, "Each of 'sends' is an object."), names)
+            let node = try node(element)
+            guard node.hasChildren else { throw LocatedError(offset: element.offset, message: "Each of 'sends' names something.") }
+            found.append(node)
+        }
+        return found
     }
 
     /// The id of the account that a case deletes; nil for other cases.
@@ -135,10 +157,10 @@ private struct RuleCasesReader {
         guard let member = found.first else { return nil }
         let name = member.name.value
         guard isLookedAt else {
-            throw LocatedError(offset: member.name.quote, message: "'\(name)' says when 'then' is looked at, and 'then' is missing.")
+            throw LocatedError(offset: member.name.quote, message: "'\(name)' says when 'then' and 'sends' are checked, and both are missing.")
         }
         guard found.count == 1 else {
-            throw LocatedError(offset: member.name.quote, message: "'\(name)' says when 'then' is looked at, either 'at' or 'advance'.")
+            throw LocatedError(offset: member.name.quote, message: "'\(name)' says when 'then' and 'sends' are checked, either 'at' or 'advance'.")
         }
         let ms = try integer(member.value)
         let (until, isBeyond) = name == "at" ? (ms, false) : now.addingReportingOverflow(ms)

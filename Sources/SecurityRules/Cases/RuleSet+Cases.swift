@@ -56,14 +56,17 @@ extension RuleSet {
                 of: found.map(\.path), old: test.data, new: after, now: test.now, by: .administrator, limits: ConsequenceLimits())
             for write in trace.follows where trace.isAllowed { after.set(write.value, at: write.path) }
         }
-        if trace.isAllowed { after = continuing(trace.continued, trace.continuedRemovals, old: test.data, in: after, now: test.now) }
+        var sent = trace.isAllowed ? trace.deliveries : []
+        if trace.isAllowed {
+            after = continuing(trace.continued, trace.continuedRemovals, old: test.data, in: after, now: test.now, sending: &sent)
+        }
         if trace.isAllowed, let until = test.until {
-            do throws(ExpiryTimeline.Fault) { after = try ExpiryTimeline(self, after, now: test.now).tree(at: until) } catch {
-                return (error.message, trace)
-            }
+            var timeline = ExpiryTimeline(self, after, now: test.now)
+            do throws(ExpiryTimeline.Fault) { after = try timeline.advance(to: until) } catch { return (error.message, trace) }
+            sent += timeline.sent
         }
         coverage.record(trace)
-        return (mismatch(test.expectation, trace) ?? mismatch(test.then, after), trace)
+        return (mismatch(test.expectation, trace) ?? mismatch(test.then, after) ?? test.sends.flatMap(sent.mismatch), trace)
     }
 
     private func mismatch(_ then: [(path: Path, value: Node)], _ after: Node) -> String? {

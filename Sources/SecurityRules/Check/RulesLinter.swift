@@ -76,6 +76,7 @@ struct RulesLinter {
                 counter.text.quote,
                 "The node is created again after .account removes it, while anything counts: let that go with the account, too.")
         }
+        for text in node.notifications.compactMap(\.condition) + node.webhooks.compactMap(\.condition) { visit(text, above) }
         for removal in node.removes { if let condition = removal.condition { visit(condition, above) } }
         for text in Self.askedAsHub(node) where Self.mentionsAuth(text) {
             warn(text.quote, "'auth' is the hub here, whoever writes: auth.uid is null. Let the node hold who wrote it.")
@@ -189,7 +190,8 @@ struct RulesLinter {
         let inboxes = node.inboxes.flatMap { inbox in
             [inbox.condition, inbox.changes].compactMap { $0 } + (inbox.members ?? []) + inbox.not + inbox.value.texts
         }
-        return node.removes.compactMap(\.condition) + node.copies.compactMap(\.condition) + inboxes
+        let deliveries = node.notifications.flatMap(\.texts) + node.webhooks.compactMap(\.condition)
+        return node.removes.compactMap(\.condition) + node.copies.compactMap(\.condition) + inboxes + deliveries
     }
 
     private static func mentionsAuth(_ text: LocatedString) -> Bool {

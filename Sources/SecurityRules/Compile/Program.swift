@@ -39,7 +39,7 @@ final class Program: Sendable {
         details = builder.details
         functions = builder.functions
         hasMessages = builder.details.contains { !$0.messages.isEmpty }
-        hasConsequences = builder.places.first.map { $0.removes || $0.counts || $0.copies } ?? false
+        hasConsequences = builder.places.first.map { $0.removes || $0.counts || $0.copies || $0.delivers } ?? false
         copies = builder.places.first?.copies ?? false
         hasRates = builder.places.first?.rates ?? false
         hasExpiry = builder.places.first?.expires ?? false
@@ -137,7 +137,7 @@ struct Place {
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
     /// Whether the node or one below it has: a `.validate`; a `.drop`; a `.default`, a kept one; a `.removes`, one that applies on a
-    /// change; `.counts`, one that creates its node; a `.copy` or an `.inbox`; a `.rate`; an `.expire`.
+    /// change; `.counts`, one that creates its node; a `.copy` or an `.inbox`; a `.rate`; a `.notify` or a `.webhook`; an `.expire`.
     var validates = false
     var drops = false
     var defaults = false
@@ -148,8 +148,9 @@ struct Place {
     var createsNodes = false
     var copies = false
     var rates = false
+    var delivers = false
     var expires = false
-    /// Whether the node itself has: a `.removes`, `.counts`, `.copy` or `.inbox`; an `.expire`.
+    /// Whether the node itself has: a `.removes`, `.counts`, `.copy`, `.inbox`, `.notify` or `.webhook`; an `.expire`.
     var isSource = false
     var ends = false
     /// Whether its `.expire` reads `written`, and the wildcards that it sees: one bit for the depth of each.
@@ -222,6 +223,9 @@ struct PlaceDetails: Sendable {
     var copies: [CopyRule] = []
     /// The inbox rows that follow from the node.
     var inboxes: [InboxRule] = []
+    /// What leaves the hub because of the node.
+    var notifications: [NotifyRule] = []
+    var webhooks: [WebhookRule] = []
     /// When and how the node ends.
     var expires: [ExpiryRule] = []
     /// The indexes of the node's counters.

@@ -53,6 +53,9 @@ extension ProgramBuilder {
         details[Int(place)].inboxes.append(inbox)
     }
 
+    mutating func addNotifications(_ rules: [NotifyRule], at place: Int32) { details[Int(place)].notifications += rules }
+    mutating func addWebhook(_ rule: WebhookRule, at place: Int32) { details[Int(place)].webhooks.append(rule) }
+
     /// Adds an `.expire` to a place; its instructions are those emitted since `start`.
     mutating func addExpiry(_ rule: ExpiryRule, from start: Int, at place: Int32) {
         details[Int(place)].expires.append(rule)
@@ -89,6 +92,7 @@ extension ProgramBuilder {
         place.createsNodes = details[Int(number)].counts.contains { counters[$0].creates } || below.contains { $0.createsNodes }
         place.copies = !details[Int(number)].copies.isEmpty || !details[Int(number)].inboxes.isEmpty || below.contains { $0.copies }
         place.rates = details[Int(number)].rate != nil || below.contains { $0.rates }
+        place.delivers = !details[Int(number)].notifications.isEmpty || !details[Int(number)].webhooks.isEmpty || below.contains { $0.delivers }
         place.ends = !details[Int(number)].expires.isEmpty
         place.expires = place.ends || below.contains { $0.expires }
         place.isSource = details[Int(number)].isFollowed

@@ -11,6 +11,8 @@ struct RulesCompiler {
     private var counterTexts: [LocatedString] = []
     private var copyTexts: [LocatedString] = []
     private var inboxTexts: [LocatedString] = []
+    /// Where each `.notify` stands, and its rule node.
+    private var notifyTexts: [(text: LocatedString, place: Int)] = []
     /// Whether the file was accepted by an earlier version: then consequences that this version refuses are ignored.
     private let isInForce: Bool
     /// Offsets of faults in function bodies that were already reported, so that several calls report each once.
@@ -72,6 +74,26 @@ struct RulesCompiler {
             errors.append(LocatedError(offset: texts[circular].quote, message: message))
         }
         if errors.isEmpty, !isInForce { checkInboxOverlap() }
+        if errors.isEmpty { checkFunnels() }
+    }
+
+    /// Refuses counters of notifications at or below a place with a `.notify`: counting one would send the next.
+    private mutating func checkFunnels() {
+        let patterns = Set(notifyTexts.map { builder.details[$0.place].pattern })
+        for (text, place) in notifyTexts {
+            let funnels = builder.details[place].notifications.compactMap(\.funnel)
+            let isEndless = funnels.contains { funnel in
+                patterns.contains { pattern in
+                    pattern.depth <= funnel.segments.count + 1 && zip(pattern.keys, funnel.segments).allSatisfy { key, segment in
+                        if case .key(let known) = segment { key == known || key.string.hasPrefix("$") } else { true }
+                    }
+                }
+            }
+            guard isEndless else { continue }
+            addConsequence(
+                ExpressionError(offset: 0, message: "Its 'funnel' lies where a '.notify' is: counting a notification would send the next."),
+                of: text)
+        }
     }
 
     /// Refuses two inboxes with rows at one place: the second row would overwrite the first, or lie inside it.
@@ -131,6 +153,7 @@ struct RulesCompiler {
                 inboxTexts.append(inbox.to)
             } catch { addConsequence(error.error, of: error.text) }
         }
+        add(deliveries: node, at: number, depth, captures)
         for expiry in node.expiries {
             if expiry.patch == nil, node.counts.contains(where: \.creates) {
                 let message = "The node's counters would create it again. Let what they count expire."
@@ -156,6 +179,22 @@ struct RulesCompiler {
         }
         builder.setChildren(children, wildcard: wildcard, at: number)
         return number
+    }
+
+    private mutating func add(deliveries node: SourceNode, at number: Int32, _ depth: Int, _ captures: [String: Int]) {
+        let compiler = DeliveryCompiler(depth: depth, captures: captures, functions: functions)
+        for notification in node.notifications {
+            do throws(TextFault) {
+                let known = builder.details[Int(number)].notifications.count
+                builder.addNotifications(try compiler.compile(notification, number: known, &builder), at: number)
+                notifyTexts.append((notification.devices, Int(number)))
+            } catch { addConsequence(error.error, of: error.text) }
+        }
+        for webhook in node.webhooks {
+            do throws(TextFault) { builder.addWebhook(try compiler.compile(webhook, &builder), at: number) } catch {
+                addConsequence(error.error, of: error.text)
+            }
+        }
     }
 
     private mutating func add(_ account: SourceAccount, _ pattern: Path, _ captures: [String: Int]) {

@@ -44,6 +44,8 @@ public struct Consequences: Sendable {
     public internal(set) var evaluated = 0
     /// Bytes of the writes, as `ConsequenceLimits.bytes` counts them.
     public internal(set) var bytes = 0
+    /// What leaves the hub because of the commit.
+    public internal(set) var deliveries: [RuleDelivery] = []
     /// Inbox rows that follow in commits of their own, each with the most rows it may have; and the sum of these.
     public internal(set) var continued: [(rows: ContinuedRows, most: Int)] = []
     var continuedRows = 0
@@ -88,6 +90,8 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case tooManyRows(Int)
         /// More nodes with pending rows than the limit.
         case tooManyContinuations(Int)
+        /// More notifications and events than the limit.
+        case tooManyDeliveries(Int)
         /// A value used as a key is not a legal key.
         case illegalKey(String)
         /// A target deeper than data may be.
@@ -115,6 +119,7 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case .tooManyProcessed(let limit): "\(rule) at \(path): more than \(limit) places, counters and copies would have to be asked about"
         case .tooManyRows(let limit): "\(rule) at \(path): more than \(limit) rows would be owed to inboxes"
         case .tooManyContinuations(let limit): "\(rule) at \(path): \(limit) nodes still owe rows or removals to later commits"
+        case .tooManyDeliveries(let limit): "\(rule) at \(path): more than \(limit) notifications and events would follow"
         case .illegalKey(let text): "\(rule) at \(path): '\(text.prefix(64))' cannot be a key"
         case .counterWritten(let name): "\(rule) at \(path): '\(name)' is counted, and no client writes another value"
         case .failed: "\(rule) at \(path): what is to be written cannot be found out"
@@ -131,6 +136,8 @@ public struct ConsequenceLimits: Sendable, Hashable {
     package var writes = 1_000
     /// Most bytes of these writes: their places and values, plus 32 for each node. A copy counts in full. Default 2 MiB.
     package var bytes = 2 << 20
+    /// Most notifications and events. Default 1,000.
+    package var deliveries = 1_000
     /// Most keys scanned to find them: those that wildcards range over, and those that were removed. Default 10,000.
     package var keys = 10_000
     /// Most steps: one for each written place that may have consequences, and for each counter, copy and removal there or below.
@@ -191,7 +198,9 @@ extension RuleSet {
         do throws(ConsequenceFault) { return try find(locations, old, new, author, now, limits, index) } catch {
             // Inbox rows and consequences of removals may exceed the bounds of a commit: then they follow in later commits.
             guard error.reason.isBound || error.reason == .tooMuchWork else { throw error }
-            let removed = locations.filter { new.node(at: $0).isNull && old.node(at: $0).exists && mayFollow(from: $0) }
+            // A counter that the hub corrects to nothing is no removal: it may empty its node.
+            let removed = author == .hub ? []
+                : locations.filter { new.node(at: $0).isNull && old.node(at: $0).exists && mayFollow(from: $0) }
             let mayDefer = program.hasInboxes || program.tables.places[0].removesOnChange
             guard mayDefer && error.reason.isBound || !removed.isEmpty else { throw error }
             var limits = limits
@@ -233,6 +242,13 @@ extension RuleSet {
             (before, after) = (round.after, result.tree)
         }
         result.findPlaces()
+        if hasDeliveries {
+            var search = DeliverySearch(program, old: old, new: result.tree, now: now, limits, textWork: work)
+            for location in (locations + result.places).outermost where mayFollow(from: location) { try search.search(location) }
+            result.deliveries = search.found
+            result.keysScanned += search.keysScanned
+            result.evaluated += search.evaluated
+        }
         return result
     }
 

@@ -1,12 +1,13 @@
 public import JSONTree
 
-/// Removals of one commit with too many consequences for it; these follow in later commits. They are computed off the queue, in the tree
-/// before the commit.
+/// Removals of one commit with too many consequences for it; these follow in later commits. They are computed off the queue: those of
+/// removed nodes in the tree before the commit, which still has the nodes; those of changed nodes in the tree after it, because they apply
+/// to what the commit has written, too.
 ///
 /// ```
 /// commit removes /posts/p ─► consequences exceed a bound ─► pending: ["posts/p"], with the tree before
 ///                                                           └─► targets of `.removes`, copies: a part in each later commit
-/// commit changes /posts/p ─► the targets exceed a bound ──► pending: ["timeline/$/p"], with the tree before
+/// commit changes /posts/p ─► the targets exceed a bound ──► pending: ["timeline/$/p"], with the tree after
 /// ```
 public struct ContinuedRemovals: Sendable, Equatable {
     /// Stands for every key of a target; not a legal key of data.
@@ -23,6 +24,11 @@ public struct ContinuedRemovals: Sendable, Equatable {
 
     /// The places and targets in the form that explanations print, with `*` for every key.
     public var shownTargets: [Path] { targets.map { Path($0.keys.map { $0 == Self.wildcard ? "*" : $0 }) } }
+
+    /// The part that belongs to the tree before the commit, and the one that belongs to the tree after it.
+    public var ofRemovals: ContinuedRemovals { ContinuedRemovals(places, now: now) }
+    public var ofChanges: ContinuedRemovals { ContinuedRemovals([], targets: targets, now: now) }
+    public var isEmpty: Bool { places.isEmpty && targets.isEmpty }
 
     /// The first removed place or target, used in reports.
     public var source: Path { places.first ?? targets.first ?? .root }
@@ -51,7 +57,7 @@ public struct ContinuedRemovals: Sendable, Equatable {
 
 extension RuleSet {
     /// The places removed as consequences of the removals, ascending. O(size of the removed data + keys that the templates' wildcards range over)
-    /// - Parameter tree: the tree before the commit.
+    /// - Parameter tree: the tree before the commit; for targets the tree after it.
     public func removed(by removals: ContinuedRemovals, in tree: Node) -> [Path] {
         var limits = ConsequenceLimits()
         (limits.writes, limits.bytes, limits.keys, limits.stepCount) = (.max, .max, .max, .max)

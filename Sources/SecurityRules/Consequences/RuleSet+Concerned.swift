@@ -45,10 +45,10 @@ extension RuleSet {
 
 extension PlaceDetails {
     /// Whether the node itself has consequences.
-    var isFollowed: Bool { !(removes.isEmpty && counts.isEmpty && copies.isEmpty && inboxes.isEmpty) }
+    var isFollowed: Bool { !(removes.isEmpty && counts.isEmpty && copies.isEmpty && inboxes.isEmpty && notifications.isEmpty && webhooks.isEmpty) }
 }
 
 extension Place {
     /// Whether the node or one below it has consequences.
-    fileprivate var isFollowed: Bool { removes || counts || copies }
+    fileprivate var isFollowed: Bool { removes || counts || copies || delivers }
 }

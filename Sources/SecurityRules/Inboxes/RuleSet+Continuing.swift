@@ -6,9 +6,15 @@ extension RuleSet {
     /// - Parameters:
     ///   - old: the tree before the commit.
     ///   - tree: the tree after it.
-    func continuing(_ rows: [ContinuedRows], _ removals: ContinuedRemovals?, old: Node, in tree: Node, now: Int64) -> Node {
+    ///   - sent: on return with the deliveries of these commits, too.
+    func continuing(
+        _ rows: [ContinuedRows], _ removals: ContinuedRemovals?, old: Node, in tree: Node, now: Int64, sending sent: inout [RuleDelivery]
+    ) -> Node {
         var (tree, pending) = (tree, rows.map { DeferredWork.rows($0) }[...])
-        if let removals { pending.insert(.removals(removed(by: removals, in: old)), at: 0) }
+        func removed(by removals: ContinuedRemovals, _ old: Node, _ new: Node) -> DeferredWork {
+            .removals(self.removed(by: removals.ofRemovals, in: old) + self.removed(by: removals.ofChanges, in: new))
+        }
+        if let removals { pending.insert(removed(by: removals, old, tree), at: 0) }
         while let next = pending.popFirst() {
             let writes: [(path: Path, value: Node)] = switch next {
             case .rows(let rows): (reached(by: rows, in: tree) ?? []).map { (rows.place(of: $0), rows.value) }
@@ -24,7 +30,8 @@ extension RuleSet {
                     admits(found, old: tree, now: now, textWork: &work)
                 else { continue }
                 pending += found.continued.map { .rows($0.rows) }
-                if let more = found.continuedRemovals { pending.append(.removals(removed(by: more, in: tree))) }
+                if let more = found.continuedRemovals { pending.append(removed(by: more, tree, found.tree)) }
+                sent += found.deliveries
                 tree = found.tree
             }
         }

@@ -25,6 +25,8 @@ final class SourceNode {
     var copies: [SourceCopy] = []
     /// The inbox rows that follow from the node.
     var inboxes: [SourceInbox] = []
+    var notifications: [SourceNotify] = []
+    var webhooks: [SourceWebhook] = []
     /// When and how the node ends.
     var expiries: [SourceExpiry] = []
     var counts: [SourceCounter] = []
@@ -193,10 +195,11 @@ struct RulesFileReader {
     /// The recognized keys of a place.
     private static let directives = RuleKind.allCases.map(\.rawValue)
         + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account", ".expire",
-            ".inbox"]
+            ".inbox", ".notify", ".webhook"]
     /// The keys whose value may be an object.
     private static let objects: Set<String> = [
         ".count", ".geoIndex", ".message", ".default", ".removes", ".counts", ".copy", ".rate", ".account", ".expire", ".inbox",
+        ".notify", ".webhook",
     ]
 
     /// A hint for a directive written without its dot.
@@ -236,6 +239,12 @@ struct RulesFileReader {
         case ".inbox":
             guard depth > 0 else { return addError(member.name.quote, "An '.inbox' stands below the root.") }
             inboxes(json, node)
+        case ".notify":
+            guard depth > 0 else { return addError(member.name.quote, "A '.notify' stands below the root.") }
+            notifications(json, node)
+        case ".webhook":
+            guard depth > 0 else { return addError(member.name.quote, "A '.webhook' stands below the root.") }
+            webhooks(json, node)
         case ".account": node.account = account(member, isWildcard: isWildcard, depth: depth)
         case ".rate": node.rate = rate(json)
         case ".expire":

@@ -3,8 +3,8 @@
 enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
-        ".alias", ".ingest", ".notify",
-        ".owner", ".search", ".watch", ".webhook",
+        ".alias", ".ingest",
+        ".owner", ".search", ".watch",
     ]
     /// Keys beside `rules`.
     static let ofFile: Set<String> = ["files"]

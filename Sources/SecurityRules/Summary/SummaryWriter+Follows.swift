@@ -7,6 +7,7 @@ extension SummaryWriter {
         sentences += copies(node, pattern)
         sentences += node.inboxes.map { inbox($0, pattern) }
         sentences += removals(node, pattern)
+        sentences += node.notifications.map { notification($0, pattern) } + node.webhooks.map { webhook($0, pattern) }
         if let counters = counters(node, pattern) { sentences.append(counters) }
         sentences += node.expiries.map { expiry($0, pattern) }
         return sentences

@@ -89,7 +89,7 @@ import Testing
         (#"{"cases":[{"query":"/a","where":{"a.b":1},"expect":"deny"}]}"#, "1:34: 'a.b' is no path."),
         (#"{"cases":[{"query":"/a","near":5,"expect":"deny"}]}"#, "1:32: 'near' is true or false."),
         (#"{"cases":[{"query":"/a","where":["b"],"expect":"deny"}]}"#, "1:33: 'where' is an object such as {\"status\": \"open\"}."),
-        (#"{"cases":[{"write":"/a","value":1,"advance":5,"expect":"allow"}]}"#, "1:35: 'advance' says when 'then' is looked at, and"),
+        (#"{"cases":[{"write":"/a","value":1,"advance":5,"expect":"allow"}]}"#, "1:35: 'advance' says when 'then' and 'sends' are checked, and"),
         (#"{"cases":[{"read":"/a"}]}"#, "1:11: A case has 'expect'."),
         (#"{"cases":[{"write":"/a","value":{"a.b":1},"expect":"deny"}]}"#, "1:34: 'a.b' cannot be a key."),
         (#"{"cases":[{"read":"/a","expect":"allow","refusedBy":".read"}]}"#, "1:33: Expected"),

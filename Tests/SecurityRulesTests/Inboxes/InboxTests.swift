@@ -75,7 +75,8 @@ import TestSupport
         let (paths, new) = (writes.map(\.path), writes.after(old))
         func followed(_ limits: ConsequenceLimits, _ index: CopyIndex?) throws -> Node {
             let found = try rules.consequences(of: paths, old: old, new: new, by: .administrator, now: 7, limits: limits, copies: index)
-            let tree = rules.continuing(found.continued.map(\.rows), nil, old: .null, in: found.tree, now: 7)
+            var sent: [RuleDelivery] = []
+            let tree = rules.continuing(found.continued.map(\.rows), nil, old: .null, in: found.tree, now: 7, sending: &sent)
             return tree.node(at: try Path(parsing: row.place))
         }
         let then = try Node(json: row.then)
@@ -269,7 +270,9 @@ import TestSupport
                 if way == 3 { limits.maxIndexed = random.below(4) }
                 let found = try rules.consequences(
                     of: paths, old: tree, new: new, by: .administrator, now: Int64(step), limits: limits, copies: way < 2 ? nil : index)
-                let made = rules.continuing(found.continued.map(\.rows), nil, old: .null, in: found.tree, now: Int64(step))
+                var sent: [RuleDelivery] = []
+                let made = rules.continuing(
+                    found.continued.map(\.rows), nil, old: .null, in: found.tree, now: Int64(step), sending: &sent)
                 try #require(made == expected, "step \(step) way \(way)\n\(tree.json)\n\(writes)\n\(made.json)\n\(expected.json)")
             }
             index.update([.root], old: tree, new: expected, atMost: .max)

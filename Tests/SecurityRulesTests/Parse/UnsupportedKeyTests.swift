@@ -26,10 +26,10 @@ import TestSupport
 
     /// All of them at once, among other faults, in the order of the text.
     @Test func keys_areFaultsAmongOthers() {
-        let found = faults("{\"rules\":{\".notify\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".search\":[]}}}")
+        let found = faults("{\"rules\":{\".alias\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".search\":[]}}}")
         #expect(
             found.map(\.description) == [
-                "1:11: '.notify' is not supported by this version.", "2:10: Unknown variable 'dta'.",
+                "1:11: '.alias' is not supported by this version.", "2:10: Unknown variable 'dta'.",
                 "3:7: '.search' is not supported by this version.",
             ])
     }
@@ -46,7 +46,7 @@ import TestSupport
             ])
         #expect(rules.text == text && rules.rules.map(\.name) == ["/a.read", "/a/b.write"])
         // Other faults deny, as always.
-        #expect(throws: RulesErrors.self) { try RuleSet(inForce: #"{"rules":{".notify":1,".read":"x"}}"#) }
+        #expect(throws: RulesErrors.self) { try RuleSet(inForce: #"{"rules":{".alias":1,".read":"x"}}"#) }
         #expect(try RuleSet(parsing: #"{"rules":{}}"#).unsupported.isEmpty)
     }
 
