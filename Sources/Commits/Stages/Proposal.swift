@@ -8,6 +8,8 @@ package final class Proposal {
     package var condition: Condition?
     /// The pending rows or removals that these writes complete or continue.
     package var settled: PendingInboxChange?
+    /// Changes of deliveries that are stored with these writes.
+    package var deliveries: [JournalOperation] = []
     /// Text work that the rules may still do. Reduced by the work done, also if the commit is refused.
     package var textWork = Int.max
     /// Whether a refusal contains the rules' messages. Finding these has a work limit of its own.

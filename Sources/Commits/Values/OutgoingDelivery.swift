@@ -24,6 +24,14 @@ public struct OutgoingNotification: Sendable, Equatable {
     public var language: String?
     /// When it is useless, ms since the epoch.
     public var expiresAt: Int64?
+
+    public init(
+        id: String, title: String, body: String = "", url: String? = nil, tag: String? = nil, isUrgent: Bool = false,
+        language: String? = nil, expiresAt: Int64? = nil
+    ) {
+        (self.id, self.title, self.body, self.url, self.tag) = (id, title, body, url, tag)
+        (self.isUrgent, self.language, self.expiresAt) = (isUrgent, language, expiresAt)
+    }
 }
 
 /// What became of an attempt.

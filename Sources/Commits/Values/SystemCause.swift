@@ -4,6 +4,8 @@ public enum SystemCause: String, Sendable, CaseIterable {
     case accountDeletion = "account_deletion"
     /// Counters of the rules are corrected after a start, a deploy or an import.
     case counters
+    /// Counts of notifications, and rows of devices that no longer exist.
+    case delivery
     /// A node has expired.
     case expiry
     /// Rows of inboxes, continued after the commit that caused them.

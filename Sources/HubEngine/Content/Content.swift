@@ -32,6 +32,7 @@ final class Content {
     var written: WrittenTimes { state.beside.written }
     var pendingRows: PendingInboxRows { state.beside.pendingRows }
     var peers: PeerRequests { state.beside.peers }
+    var deliveries: PendingDeliveries { state.beside.deliveries }
 
     /// The rules in force, from any thread.
     var publishedRules: RuleSet { published.withLock { $0 } }

@@ -20,6 +20,8 @@ final class EngineContext: Sendable {
     let sessionPrefix: String
     /// Called with journal events for the operator.
     let onJournal: @Sendable (JournalEvent) -> Void
+    /// Sends deliveries; nil: they wait.
+    let sender: (any DeliverySender)?
 
     /// Runs work on the database queue after a delay.
     @discardableResult
@@ -29,7 +31,8 @@ final class EngineContext: Sendable {
 
     init(
         queue: DatabaseQueue, limits: EngineLimits, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
-        scheduler: Scheduler, sessionPrefix: String = "", onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
+        scheduler: Scheduler, sessionPrefix: String = "", sender: (any DeliverySender)? = nil,
+        onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
         self.queue = queue
         self.limits = limits
@@ -39,6 +42,7 @@ final class EngineContext: Sendable {
         self.scheduler = scheduler
         self.onJournal = onJournal
         self.sessionPrefix = sessionPrefix
+        self.sender = sender
         collected = MemoryShare(of: budget, limit: budget.limit / 2)
     }
 

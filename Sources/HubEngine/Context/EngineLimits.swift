@@ -58,6 +58,15 @@ public struct EngineLimits: Sendable {
     /// 100.
     package var owedRows = 1_000_000
     package var owingNodes = 100
+    /// Notifications and events of a namespace that are not over; commits of clients that would exceed them are refused, those of the hub
+    /// go without. Default 500,000.
+    package var deliveries = 500_000
+    /// Dead letters kept; the oldest are dropped. Default 10,000.
+    package var deadLetters = 10_000
+    /// Deliveries being sent at once. Default 2,000.
+    package var deliveriesAtOnce = 2_000
+    /// Devices of one recipient that a notification is sent to: the last ones by key. Default 20.
+    package var devicesOfRecipient = 20
     /// Keys scanned to find consequences: of the nodes that wildcards range over, and of removed nodes, once for each counter with a
     /// condition. A commit that needs more is refused. Default 10,000: some 13 ms of the database queue.
     package var systemWriteKeys = 10_000

@@ -76,6 +76,14 @@ public struct EngineCounters: Sendable {
     public var expiryLagMs: Int64 = 0
     /// Pending inbox rows; an upper bound while the recipients are not yet known.
     public var owedRows = 0
+    /// Deliveries that are not over, and dead letters. Since the start: deliveries done, attempts that failed for a time, deliveries that
+    /// failed for good, and those left out because too many waited.
+    public var deliveriesPending = 0
+    public var deadLetters = 0
+    public var deliveriesDone = 0
+    public var deliveriesRetried = 0
+    public var deliveriesFailed = 0
+    public var deliveriesLeftOut = 0
     public var requests = 0
     /// Requests that wait for their turn because other clients had the last one.
     public var waitingRequests = 0

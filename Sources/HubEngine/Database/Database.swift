@@ -53,6 +53,7 @@ public final class Database: Sendable {
     ///   - budget: memory that such work may hold; one for the whole process.
     ///   - refusals: called with the requests that the rules refuse.
     ///   - onJournal: called when the journal refuses commits, and when it accepts them again.
+    ///   - sender: sends notifications and events (`.notify`, `.webhook`); nil: they wait.
     ///   - scheduler: the clocks, and the timer for retries of the log.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), beside: StateBesideTree = StateBesideTree(),
@@ -61,7 +62,7 @@ public final class Database: Sendable {
         lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
-        onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler
+        sender: (any DeliverySender)? = nil, onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler
     ) {
         self.name = name
         let journal = journal ?? MemoryJournal(last: start.sequence, epoch: epoch, keeping: 0, isImmediate: true)
@@ -71,7 +72,7 @@ public final class Database: Sendable {
         queue = DatabaseQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
             queue: queue, limits: limits, lanes: link == nil ? lanes : lanes + 1, background: background, budget: budget,
-            scheduler: scheduler, sessionPrefix: link.map { SessionName.prefix(of: $0.hub) } ?? "", onJournal: onJournal)
+            scheduler: scheduler, sessionPrefix: link.map { SessionName.prefix(of: $0.hub) } ?? "", sender: sender, onJournal: onJournal)
         engine = Engine(
             context, format, rules: rules,
             start: Content.State(root: start.root, sequence: start.sequence, beside: beside),
@@ -79,6 +80,7 @@ public final class Database: Sendable {
             outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
         if rules.hasExpiry || !beside.written.isEmpty, !follows { queue.async { [engine] in engine.expireOverdue() } }
+        if !beside.deliveries.isEmpty, !follows { queue.async { [engine] in engine.resumeDeliveries() } }
         if !beside.pendingRows.isEmpty, !follows { queue.async { [engine] in engine.resumeInboxBackfill() } }
         if link != nil { queue.async { [engine] in engine.beginWithPeers(pending, follows: follows) } }
         if link == nil, !pending.isEmpty, !follows { queue.async { [engine] in engine.applyAbandoned(pending) } }

@@ -111,6 +111,12 @@ final class Engine: @unchecked Sendable {
         roles.term?.inboxBackfill.begin()
     }
 
+    /// Continues the deliveries that an earlier process left.
+    func resumeDeliveries() {
+        context.queue.assertCurrent()
+        roles.term?.deliveries?.begin()
+    }
+
     /// Calls back when the recipients of all pending inbox rows are known. Until then they depend on the tree of an earlier commit, which
     /// no snapshot contains.
     /// - Parameter mayWait: if false, calls back at once with whether they are known.

@@ -79,7 +79,7 @@ final class CommitPipeline {
         let (writes, origin) = (proposal.writes, proposal.origin)
         // Charged also if the rules refuse the write.
         context.meter.spend(writes.depthWork)
-        if proposal.condition == nil, proposal.settled == nil,
+        if proposal.condition == nil, proposal.settled == nil, proposal.deliveries.isEmpty,
             let plain = PlainWrite(writes, origin, content.rules, hasPendingRows: !content.pendingRows.isEmpty),
             try commit(plain, origin, proposal)
         {

@@ -1,12 +1,14 @@
 import Journal
 import SecurityRules
 
-/// The upkeep that only the writer does: correcting counters, expiring nodes, continuing pending rows and removals. A database that becomes
+/// The upkeep that only the writer does: correcting counters, expiring nodes, continuing pending rows and removals, sending deliveries. A database that becomes
 /// the writer again gets a new one. Confined to the database queue.
 final class WriterTerm {
     let counters: CounterRecount
     let expiry: ExpiryScheduler
     let inboxBackfill: InboxBackfill
+    /// Nil without a sender.
+    let deliveries: DeliveryScheduler?
     private let content: Content
     private let commits: CommitPipeline
     private let disconnects: DisconnectWrites
@@ -25,8 +27,12 @@ final class WriterTerm {
         inboxBackfill = InboxBackfill(context, content, durability, log, commits, refusals) {
             disconnects.blocksRequests || expiry.blocksRequests
         }
+        deliveries = context.sender.map { sender in
+            DeliveryScheduler(context, content, durability, log, commits, sender) { disconnects.blocksRequests || expiry.blocksRequests }
+        }
         commits.consequences.expiry = expiry.nodes
         commits.consequences.onFound = { [weak self] in self?.committed($0) }
+        commits.consequences.onStored = { [weak self] in self?.deliveries?.added($0) }
         commits.consequences.onUncounted = { [weak self] in self?.counters.begin() }
         loop.expiry = expiry
         expiry.onFirstDone = { [weak self] in
@@ -40,6 +46,7 @@ final class WriterTerm {
         if content.rules.hasConsequences { counters.begin() }
         if content.rules.hasExpiry || !content.written.isEmpty { expiry.begin(isStart: true) }
         if !content.pendingRows.isEmpty { inboxBackfill.begin() }
+        deliveries?.begin()
     }
 
     /// A commit had consequences.
@@ -53,12 +60,14 @@ final class WriterTerm {
         counters.rolledBack()
         expiry.searchAll()
         inboxBackfill.begin()
+        deliveries?.begin()
     }
 
     /// The log accepts commits again.
     func logTaken() {
         loop.handle([])
         inboxBackfill.begin()
+        deliveries?.begin()
     }
 
     /// A batch that was rolled back turns out to be in the log.
@@ -69,6 +78,7 @@ final class WriterTerm {
         }
         expiry.searchAll()
         inboxBackfill.begin()
+        deliveries?.begin()
     }
 
     /// Ends the upkeep.
@@ -78,5 +88,6 @@ final class WriterTerm {
         counters.stop()
         expiry.stop()
         inboxBackfill.stop()
+        deliveries?.stop()
     }
 }

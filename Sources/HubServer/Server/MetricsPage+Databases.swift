@@ -43,6 +43,12 @@ extension MetricsPage {
                 ConsequenceKind.allCases.map { (database.name, $0.name, database.counters.systemWrites[$0] ?? 0) }
             })
         gauge("vigla_owed_rows", "Pending rows of inboxes and pending removals, at most.", of: all, \.owedRows)
+        gauge("vigla_deliveries", "Notifications and events that are not sent yet.", of: all, \.deliveriesPending)
+        gauge("vigla_dead_letters", "Notifications and events that could not be delivered.", of: all, \.deadLetters)
+        counter("vigla_deliveries_done_total", "Deliveries that a receiver has accepted.", of: all, \.deliveriesDone)
+        counter("vigla_deliveries_retried_total", "Attempts that failed and are repeated.", of: all, \.deliveriesRetried)
+        counter("vigla_deliveries_failed_total", "Deliveries that failed for good.", of: all, \.deliveriesFailed)
+        counter("vigla_deliveries_left_out_total", "Deliveries left out because too many waited.", of: all, \.deliveriesLeftOut)
         counter("vigla_expired_nodes_total", "Nodes that ended by time.", of: all, \.expired)
         gauge("vigla_expiring_nodes", "Nodes that are to end by time, as far as they are known.", of: all, \.expiringNodes)
         gauge("vigla_expiry_lag_milliseconds", "How late the last node ended; 0 when nothing is due.", of: all) { Int($0.expiryLagMs) }
