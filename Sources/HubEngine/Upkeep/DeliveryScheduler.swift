@@ -88,6 +88,7 @@ final class DeliveryScheduler: @unchecked Sendable {
         deadLetters.sort()
         for lane in lanes.keys { lanes[lane]?.sort() }
         count()
+        context.meter.publish()
         schedule()
     }
 
@@ -219,8 +220,8 @@ final class DeliveryScheduler: @unchecked Sendable {
             commits.record(operations)
         }
         for (id, delivery) in turn.changes { follow(id, delivery) }
-        durability.finishBatch()
         count()
+        durability.finishBatch()
     }
 
     /// Updates the lanes and times for a stored change.

@@ -36,7 +36,7 @@ final class EngineHarness: Sendable {
         work: TestWork = TestWork(), background: BackgroundWork? = nil, budget: MemoryBudget = MemoryBudget(1 << 30),
         format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil,
         follows: Bool = false, writerRole: WriterRole? = nil, link: (any HubLink)? = nil,
-        onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
+        sender: (any DeliverySender)? = nil, onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
         let sink = Sink()
         let time = FakeClock(ms: now)
@@ -48,7 +48,7 @@ final class EngineHarness: Sendable {
             follows: follows, writerRole: writerRole, link: link, lanes: lanes, limits: limits,
             background: background ?? work.background, budget: budget, format: format,
             refusals: refusals,
-            outlet: { sink.receive($0, $1) }, onJournal: onJournal, scheduler: time.scheduler)
+            outlet: { sink.receive($0, $1) }, sender: sender, onJournal: onJournal, scheduler: time.scheduler)
         sink.harness = self
     }
 

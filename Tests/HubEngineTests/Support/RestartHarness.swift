@@ -32,6 +32,7 @@ final class RestartHarness {
     private let limits: EngineLimits
     private let refusals: (any RefusalListener)?
     private var journal = MemoryJournal()
+    private let sender: TestSender?
     /// The journal's initial state.
     private var base: Stored
     /// Background work, run on the test's command; nil to run it immediately.
@@ -39,23 +40,23 @@ final class RestartHarness {
 
     init(
         _ rules: String, root: Node = .null, written: WrittenTimes = WrittenTimes(), limits: EngineLimits = EngineLimits(),
-        now: Int64 = 1_000, refusals: (any RefusalListener)? = nil, gate: GatedWork? = nil
+        now: Int64 = 1_000, refusals: (any RefusalListener)? = nil, gate: GatedWork? = nil, sender: TestSender? = nil
     ) throws {
         self.rules = try RuleSet(parsing: rules)
-        (self.limits, self.refusals, self.gate) = (limits, refusals, gate)
+        (self.limits, self.refusals, self.gate, self.sender) = (limits, refusals, gate, sender)
         base = Stored(root: root)
         base.written = written
-        hub = Self.hub(self.rules, base, journal, limits, now, refusals, gate)
+        hub = Self.hub(self.rules, base, journal, limits, now, refusals, gate, sender)
         settle()
     }
 
     private static func hub(
         _ rules: RuleSet, _ stored: Stored, _ journal: MemoryJournal, _ limits: EngineLimits, _ now: Int64,
-        _ refusals: (any RefusalListener)?, _ gate: GatedWork?
+        _ refusals: (any RefusalListener)?, _ gate: GatedWork?, _ sender: TestSender?
     ) -> EngineHarness {
         EngineHarness(
             rules: rules, root: stored.root, beside: stored.beside, sequence: stored.sequence, log: journal,
-            limits: limits, background: gate?.work, now: now, refusals: refusals)
+            limits: limits, background: gate?.work, now: now, refusals: refusals, sender: sender)
     }
 
     // MARK: Operations
@@ -135,7 +136,7 @@ final class RestartHarness {
     private func start(with stored: Stored, now: Int64) {
         base = stored
         journal = MemoryJournal(last: stored.sequence)
-        hub = Self.hub(rules, stored, journal, limits, now, refusals, gate)
+        hub = Self.hub(rules, stored, journal, limits, now, refusals, gate, sender)
     }
 
     // MARK: Journal content
