@@ -143,11 +143,15 @@ let package = Package(
         ], swiftSettings: shared),
         // deliveries to phones, inboxes and other programs: requests, outcomes, and the sender
         .target(name: "Outbound", dependencies: [
-            "CCurl", "Cryptography", "Curl", "JSONTree", "Mail", .product(name: "DequeModule", package: "swift-collections"),
+            "CCurl", "Cryptography", "Curl", "JSONTree", "Mail", "Scheduling",
+            .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared),
         .testTarget(name: "OutboundTests", dependencies: [
-            "CCurl", "Cryptography", "Curl", "DispatchNet", "JSONTree", "Mail", "Outbound", "TestCertificates", "TestSupport",
+            "CCurl", "Cryptography", "Curl", "DispatchNet", "JSONTree", "Mail", "Outbound", "Scheduling", "TestCertificates", "TestEndpoint",
+            "TestSupport",
         ], swiftSettings: shared),
+        // a local HTTP endpoint that answers as a test says
+        .target(name: "TestEndpoint", dependencies: ["DispatchNet"], path: "Tests/TestEndpoint", swiftSettings: shared),
         // what the data path needs of identity: verify, sign, keys, claims
         .target(name: "Tokens", dependencies: [
             "Cryptography", "JSONTree",

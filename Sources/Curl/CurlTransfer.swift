@@ -180,6 +180,9 @@ public struct CurlFault: Error {
     /// The particulars, which may quote the peer; may be empty.
     public let detail: String
 
+    /// The fault of a transfer that its caller has ended, because it took too long.
+    public static let timeout = CurlFault(code: CURLE_OPERATION_TIMEDOUT, detail: "")
+
     /// libcurl's text for the code, without particulars.
     public var text: String { code == CURLE_FAILED_INIT ? "libcurl cannot be set up" : String(cString: curl_easy_strerror(code)) }
 }

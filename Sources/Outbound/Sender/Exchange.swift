@@ -9,9 +9,12 @@ final class Exchange {
     let startedAt: Int64
     private let request: OutboundRequest
     private let bodyLimit: Int
+    /// Times in ms for connecting, TLS included, and for the whole exchange.
+    private let connectMs: Int, exchangeMs: Int
     private var excerpt: [UInt8] = []
     private var bodyBytes = 0
     private var retryAfter: String?
+    private var isConnected = false
     /// The head of a final answer has arrived.
     private var isAnswered = false
 
@@ -26,6 +29,7 @@ final class Exchange {
         self.place = place
         startedAt = now
         bodyLimit = limits.bodyBytes
+        (connectMs, exchangeMs) = (limits.connectMs, request.timeoutMs ?? limits.exchangeMs)
         let url = request.url
         transfer = CurlTransfer(url.text, protocols: url.scheme)
         // libcurl must not ask the resolver again: a name could have another address by then, and its own lookups block on a slow server.
@@ -36,13 +40,17 @@ final class Exchange {
         // The socket's own address is what counts: no resolver, cache or form of an address leads past this check.
         transfer.allowsAddress = { IPAddress($0).map(permits) ?? false }
         // A connection that was opened under another guard is kept for the host, too.
-        transfer.allowsConnection = { IPAddress($0).map(permits) ?? false }
+        transfer.allowsConnection = { [unowned self] address in
+            isConnected = true
+            return IPAddress(address).map(permits) ?? false
+        }
         transfer.set(CURLOPT_PROXY, "")
         transfer.set(CURLOPT_FOLLOWLOCATION, 0)
         transfer.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
         transfer.set(CURLOPT_PIPEWAIT, url.isSecure ? 1 : 0)
-        transfer.set(CURLOPT_CONNECTTIMEOUT_MS, limits.connectMs)
-        transfer.set(CURLOPT_TIMEOUT_MS, request.timeoutMs ?? limits.exchangeMs)
+        // The loop ends what takes too long, by its own clock. libcurl has a limit to divide among several addresses, as it tries the next
+        // one after half of it; for a single one it must not end connecting after its five minutes.
+        transfer.set(CURLOPT_CONNECTTIMEOUT_MS, addresses.count > 1 ? limits.connectMs : Int(Int32.max))
         if let certificates { transfer.set(CURLOPT_CAINFO, certificates) }
         // No `Expect: 100-continue`, which would cost a round trip.
         let fields = request.fields.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }
@@ -81,6 +89,10 @@ final class Exchange {
         if transfer.hasRefusedAddress { return .refused(reason: AddressGuard.refusal) }
         return fault.map { DeliveryOutcome(fault: $0) } ?? .later(afterMs: nil, reason: "no answer")
     }
+
+    /// Whether it has taken longer than it may.
+    /// - Parameter now: ms of the steady clock.
+    func isOverdue(now: Int64) -> Bool { now - startedAt >= Int64(isConnected ? exchangeMs : min(connectMs, exchangeMs)) }
 
     /// Whether the host has answered, and without a fault of the transfer.
     func isPrompt(_ fault: CurlFault?, within ms: Int64, now: Int64) -> Bool { isAnswered && fault == nil && now - startedAt <= ms }

@@ -1,5 +1,5 @@
 import Curl
-import Dispatch
+import Scheduling
 
 /// The sender's loop: takes requests from lookup to outcome. Confined to the sender's queue.
 struct SendLoop {
@@ -10,8 +10,7 @@ struct SendLoop {
         let lookup: HostLookup
         /// `NameCache` bounds their number.
         let threads = LookupThreads()
-        /// The wall clock in ms since the epoch.
-        let now: @Sendable () -> Int64
+        let scheduler: Scheduler
     }
 
     /// A request that has not been started.
@@ -29,8 +28,8 @@ struct SendLoop {
     private var pending: [Int: Pending] = [:]
     private var exchanges: [ObjectIdentifier: (exchange: Exchange, order: OutboundSender.Order)] = [:]
     /// ms of the steady clock, of the current turn.
-    private var now = Self.steadyMs
-    private var sweepAt: Int64 = 0
+    private var now: Int64
+    private var sweepAt: Int64
     private var busyAt: Int64
     private var isClosed = false
 
@@ -40,28 +39,27 @@ struct SendLoop {
         self.startLookup = startLookup
         queue = SendQueue(settings.limits)
         names = NameCache(settings.limits)
+        now = settings.scheduler.steadyMs
         busyAt = now
+        sweepAt = now + Self.sweepMs
     }
 
-    private static var steadyMs: Int64 { Int64(DispatchTime.now().uptimeNanoseconds / 1_000_000) }
-
-    /// How often waiting requests are checked for their timeouts.
-    private static let sweepMs: Int64 = 500
+    /// How often deadlines are checked, in ms.
+    static let sweepMs: Int64 = 500
+    /// The longest wait in ms. The sender wakes the loop in each `sweepMs`.
+    private static let longestWaitMs = 60_000
 
     private var hasWork: Bool { !pending.isEmpty || !exchanges.isEmpty || names.lookups > 0 }
 
     /// Whether there was no work for a while, or the sender is closed.
     var isIdle: Bool { !hasWork && (isClosed || now - busyAt >= settings.limits.idleMs) }
 
-    /// Blocks until something can be done.
-    func wait() {
-        let ms = hasWork ? Self.sweepMs : max(0, min(settings.limits.idleMs, busyAt + settings.limits.idleMs - now))
-        multi.wait(ms: Int(ms) + 1)
-    }
+    /// Blocks until something can be done, or the sender wakes it.
+    func wait() { multi.wait(ms: Self.longestWaitMs) }
 
     /// Does what can be done without waiting.
     mutating func turn(_ events: [OutboundSender.Event], isClosed: Bool) {
-        now = Self.steadyMs
+        now = settings.scheduler.steadyMs
         self.isClosed = isClosed
         for event in events {
             switch event {
@@ -71,10 +69,11 @@ struct SendLoop {
             }
         }
         if isClosed { endAll() }
-        if now >= sweepAt { sweep() }
         names.start(now: now).forEach(startLookup)
         start()
         finish()
+        // An answer that has arrived counts, however late the loop comes to read it.
+        if now >= sweepAt { sweep() }
         // Places that have become free.
         start()
         if hasWork { busyAt = now }
@@ -143,13 +142,20 @@ struct SendLoop {
     private mutating func finish() {
         for (transfer, fault) in multi.perform() {
             guard let (exchange, order) = exchanges.removeValue(forKey: ObjectIdentifier(transfer)) else { continue }
-            queue.finished(exchange.place, isPrompt: exchange.isPrompt(fault, within: settings.limits.promptMs, now: Self.steadyMs))
-            order.complete(exchange.outcome(fault, now: settings.now()))
+            let isPrompt = exchange.isPrompt(fault, within: settings.limits.promptMs, now: settings.scheduler.steadyMs)
+            queue.finished(exchange.place, isPrompt: isPrompt)
+            order.complete(exchange.outcome(fault, now: settings.scheduler.wallMs))
         }
     }
 
     private mutating func sweep() {
         sweepAt = now + Self.sweepMs
+        for (exchange, order) in exchanges.values where exchange.isOverdue(now: now) {
+            exchanges[ObjectIdentifier(exchange.transfer)] = nil
+            multi.remove(exchange.transfer)
+            queue.finished(exchange.place, isPrompt: false)
+            order.complete(exchange.outcome(.timeout, now: settings.scheduler.wallMs))
+        }
         for id in queue.expired(now: now) { drop(id, .notAttempted(reason: "its host had no free place in time")) }
         for (id, isRunning) in names.expired(now: now) {
             drop(id, isRunning ? .later(afterMs: nil, reason: "the endpoint's host name was not resolved in time")

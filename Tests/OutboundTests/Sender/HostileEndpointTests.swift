@@ -1,13 +1,15 @@
 import Curl
 import JSONTree
+import Scheduling
 import Synchronization
+import TestEndpoint
 import TestSupport
 import Testing
 
 @testable import Outbound
 
 /// Endpoints are chosen by users. Each bad one ends in a bounded outcome, reaches nothing private, and takes no proven host's place.
-@Suite(.disabled("they depend on real time, and fail on a busy machine: the sender needs a clock that tests set"), .timeLimit(.minutes(30)))
+@Suite(.timeLimit(.minutes(30)))
 struct HostileEndpointTests {
     @Test func privateAddresses_areNeverConnectedTo() async throws {
         let endpoint = try TestEndpoint()
@@ -51,13 +53,13 @@ struct HostileEndpointTests {
         }) { ($0.namesFreshMs, $0.namesStaleMs) = (0, 0) }
         // Over https, as http needs a name that is allowed to be private: then any address would do.
         let url = try #require(CurlURL(endpoint.url(host: "rebind.test", scheme: "https")))
-        func deliver() async throws -> DeliveryOutcome {
-            try await harness.outcome(harness.send(.request(OutboundRequest(.push, url, fields: [], body: []))))
-        }
+        let request = OutboundRequest(.push, url, fields: [], body: [])
+        let first = harness.send(.request(request))
+        #expect(await becomes { endpoint.connections == 1 })
         // The endpoint does not speak TLS.
-        #expect(try await deliver().isLater)
-        #expect(endpoint.connections == 1)
-        #expect(try await deliver() == .refused(reason: AddressGuard.refusal))
+        try await harness.pass(ms: SenderLimits().connectMs)
+        #expect(try await harness.outcome(first).isLater)
+        #expect(try await harness.outcome(harness.send(.request(request))) == .refused(reason: AddressGuard.refusal))
         #expect(endpoint.connections == 1 && lookups.withLock { $0 } == 2)
     }
 
@@ -128,9 +130,20 @@ struct HostileEndpointTests {
             ("close", .close),
             ("silence", .silence),
         ]
-        let endpoints = try answers.map { answer in try TestEndpoint { _ in answer.answer } }
-        let harness = try SenderHarness { $0.exchangeMs = 5_000 }
+        let endpoints = try answers.map { answer in
+            try TestEndpoint { $0.path == "/fine" ? .text(TestEndpoint.created) : answer.answer }
+        }
+        let harness = try SenderHarness()
         let ids = try endpoints.map { try harness.send($0.url()) }
+        let timedOut = Set(answers.indices.filter { ["unfinished body", "silence"].contains(answers[$0].name) }.map { ids[$0] })
+        #expect(await becomes { Set(harness.all.keys).isSuperset(of: Set(ids).subtracting(timedOut)) })
+        for (endpoint, id) in zip(endpoints, ids) where timedOut.contains(id) {
+            #expect(await becomes { endpoint.requests.count == 1 })
+            // It answers in order, so what there is of the first answer has arrived as well.
+            #expect(try await harness.deliver(endpoint.url("/fine")) == .delivered)
+            #expect(harness.all[id] == nil)
+        }
+        try await harness.pass(ms: SenderLimits().exchangeMs)
         for (answer, id) in zip(answers, ids) {
             let outcome = try await harness.outcome(id)
             // Accepted, if the head says so: the rest is not read.
@@ -138,6 +151,45 @@ struct HostileEndpointTests {
         }
         // Nobody listens on port 1.
         #expect(try await harness.deliver("http://127.0.0.1:1/").isLater)
+    }
+
+    @Test func exchange_hasItsTime_orThatOfItsWebhook() async throws {
+        let endpoint = try TestEndpoint { _ in .silence }
+        let harness = try SenderHarness { $0.exchangeMs = 10_000 }
+        let (usual, patient) = (try harness.send(endpoint.url()), try harness.send(endpoint.url(), timeoutMs: 60_000))
+        #expect(await becomes { endpoint.requests.count == 2 })
+        harness.clock.advance(ms: 9_500)
+        try await harness.settle()
+        #expect(harness.all[usual] == nil)
+        harness.clock.advance(ms: 1_000)
+        #expect(try await harness.outcome(usual) == .later(afterMs: nil, reason: "not delivered: Timeout was reached"))
+        harness.clock.advance(ms: 48_500)
+        try await harness.settle()
+        #expect(harness.all[patient] == nil)
+        harness.clock.advance(ms: 1_500)
+        #expect(try await harness.outcome(patient) == .later(afterMs: nil, reason: "not delivered: Timeout was reached"))
+        // Their connections are closed.
+        #expect(await becomes { endpoint.ended == 2 })
+    }
+
+    /// The endpoint accepts connections, and says nothing in TLS.
+    @Test func connecting_hasLessTime() async throws {
+        let endpoint = try TestEndpoint { _ in .silence }
+        let harness = try SenderHarness { ($0.connectMs, $0.exchangeMs) = (5_000, 600_000) }
+        let id = try harness.send(endpoint.url(scheme: "https"))
+        #expect(await becomes { endpoint.connections == 1 })
+        harness.clock.advance(ms: 4_500)
+        try await harness.settle()
+        #expect(harness.all[id] == nil)
+        harness.clock.advance(ms: 1_000)
+        #expect(try await harness.outcome(id) == .later(afterMs: nil, reason: "not delivered: Timeout was reached"))
+    }
+
+    /// With the system's clock. On a slow machine the exchange may end while it connects.
+    @Test func silence_endsByItself() async throws {
+        let endpoint = try TestEndpoint { _ in .silence }
+        let harness = try SenderHarness(scheduler: .system(), lookup: { _ in [IPAddress(v4: 0x7F00_0001)] }) { $0.exchangeMs = 1 }
+        #expect(try await harness.deliver(endpoint.url()) == .later(afterMs: nil, reason: "not delivered: Timeout was reached"))
     }
 
     @Test func bodyOfAnAnswer_isReadUpToTheLimit() async throws {
@@ -182,6 +234,7 @@ struct HostileEndpointTests {
         #expect(try await harness.deliver(endpoint.url(host: "known.test"), mayBePrivate: true) == .delivered)
         let stuck = try (0..<50).map { try harness.send(endpoint.url(host: "stuck\($0).test"), mayBePrivate: true) }
         for _ in 0..<20 { #expect(try await harness.deliver(endpoint.url(host: "known.test"), mayBePrivate: true) == .delivered) }
+        try await harness.pass(ms: 4_000)
         for (i, id) in stuck.enumerated() {
             // The name server was asked for the first two only.
             #expect(try await harness.outcome(id) == (i < 2
@@ -230,9 +283,11 @@ struct HostileEndpointTests {
         let endpoint = try TestEndpoint { _ in .silence }
         let harness = try SenderHarness { ($0.atOncePerHost, $0.waitMs, $0.exchangeMs) = (1, 50, 600_000) }
         let ids = try (0..<3).map { _ in try harness.send(endpoint.url()) }
+        #expect(await becomes { endpoint.requests.count == 1 })
+        try await harness.pass(ms: 50)
         for id in ids[1...] {
             #expect(try await harness.outcome(id) == .notAttempted(reason: "its host had no free place in time"))
         }
-        #expect(harness.count == 2)
+        #expect(harness.all[ids[0]] == nil)
     }
 }

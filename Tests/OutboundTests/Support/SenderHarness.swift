@@ -1,15 +1,17 @@
 import Curl
 import Dispatch
 import Mail
+import Scheduling
 import Synchronization
 import TestSupport
 import Testing
 
 @testable import Outbound
 
-/// A sender, and the outcomes of what it sends.
+/// A sender, and the outcomes of what it sends. No time passes for it, except by `clock`; its exchanges are real.
 final class SenderHarness: Sendable {
     let sender: OutboundSender
+    let clock = FakeClock(ms: Samples.now)
     private let queue = DispatchQueue(label: "test.outcomes")
     private let outcomes = Mutex<[Int: [DeliveryOutcome]]>([:])
     private let next = Mutex(0)
@@ -25,15 +27,16 @@ final class SenderHarness: Sendable {
             allowing: allowing, certificates: certificates, mail: mail, lookup: { _ in [IPAddress(v4: 0x7F00_0001)] }, change)
     }
 
+    /// - Parameter scheduler: another clock than `clock`.
     init(
-        allowing: [String] = ["127.0.0.1"], certificates: String? = nil, mail: (any MailTransport)? = nil, lookup: @escaping HostLookup,
-        _ change: (inout SenderLimits) -> Void = { _ in }
+        allowing: [String] = ["127.0.0.1"], certificates: String? = nil, mail: (any MailTransport)? = nil, scheduler: Scheduler? = nil,
+        lookup: @escaping HostLookup, _ change: (inout SenderLimits) -> Void = { _ in }
     ) throws {
         var configuration = OutboundConfiguration()
         try configuration.set(privateHosts: allowing)
         configuration.certificates = certificates
         change(&configuration.limits)
-        sender = OutboundSender(configuration, mail: mail, now: { Samples.now }, lookup: lookup)
+        sender = OutboundSender(configuration, mail: mail, scheduler: scheduler ?? clock.scheduler, lookup: lookup)
     }
 
     deinit { sender.close() }
@@ -67,6 +70,18 @@ final class SenderHarness: Sendable {
     func outcome(_ id: Int) async throws -> DeliveryOutcome {
         #expect(await becomes { all[id] != nil })
         return try #require(all[id]?.first)
+    }
+
+    /// Waits until the sender has done what it can with all that was sent before, at the time of the clock. Needs no place: the address is
+    /// refused, first thing in a turn. So the second answer says that the first one's turn is over.
+    func settle() async throws {
+        for _ in 0..<2 { #expect(try await deliver("https://10.0.0.1/") == .refused(reason: AddressGuard.refusal)) }
+    }
+
+    /// Waits for what was sent, and lets a time pass after which a limit of so many ms is certainly noticed.
+    func pass(ms: Int) async throws {
+        try await settle()
+        clock.advance(ms: Int64(ms) + 2 * SendLoop.sweepMs)
     }
 
     /// Sends a request and waits for its outcome.

@@ -1,16 +1,17 @@
-import DispatchNet
+package import DispatchNet
 import Synchronization
 
 /// An HTTP endpoint on a free port of this machine, which records requests and answers them as the test says.
-final class TestEndpoint: Sendable {
-    struct Request: Sendable {
-        var path = ""
-        var fields: [String: String] = [:]
-        var body: [UInt8] = []
+package final class TestEndpoint: Sendable {
+    package struct Request: Sendable {
+        package var path = ""
+        /// By their names in lower case.
+        package var fields: [String: String] = [:]
+        package var body: [UInt8] = []
     }
 
     /// What follows a request.
-    enum Answer: Sendable {
+    package enum Answer: Sendable {
         /// These bytes; the connection is kept.
         case text(String)
         /// Nothing, until the peer closes.
@@ -32,17 +33,19 @@ final class TestEndpoint: Sendable {
     private let group: EventLoopGroup
     private let listener: Listener
     private let state: StateBox
-    let port: UInt16
+    package let port: UInt16
 
-    var requests: [Request] { state.value.withLock { $0.requests } }
-    var connections: Int { state.value.withLock { $0.connections } }
-    var ended: Int { state.value.withLock { $0.ended } }
-    var mostOfHost: Int { state.value.withLock { $0.mostOfHost } }
-    var most: Int { state.value.withLock { $0.most } }
+    package var requests: [Request] { state.value.withLock { $0.requests } }
+    package var connections: Int { state.value.withLock { $0.connections } }
+    package var ended: Int { state.value.withLock { $0.ended } }
+    package var mostOfHost: Int { state.value.withLock { $0.mostOfHost } }
+    package var most: Int { state.value.withLock { $0.most } }
 
     private final class StateBox: Sendable { let value = Mutex(State()) }
 
-    init(tls: TLSServer? = nil, _ answer: @escaping @Sendable (Request) -> Answer = { _ in .text(TestEndpoint.created) }) throws {
+    package init(
+        tls: TLSServer? = nil, _ answer: @escaping @Sendable (Request) -> Answer = { _ in .text(TestEndpoint.created) }
+    ) throws {
         group = try EventLoopGroup(count: 1)
         listener = try Listener.bind(host: "127.0.0.1", port: 0)
         port = listener.port
@@ -56,9 +59,9 @@ final class TestEndpoint: Sendable {
 
     deinit { group.shutdown(graceMs: 0) {} }
 
-    static let created = "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
+    package static let created = "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"
 
-    func url(_ path: String = "/", host: String = "127.0.0.1", scheme: String = "http") -> String { "\(scheme)://\(host):\(port)\(path)" }
+    package func url(_ path: String = "/", host: String = "127.0.0.1", scheme: String = "http") -> String { "\(scheme)://\(host):\(port)\(path)" }
 
     private final class EndpointSession: ConnectionHandler {
         private let connection: Connection
