@@ -173,8 +173,8 @@ let package = Package(
 
         // sessions, endpoints, limits, console files
         .target(name: "HubServer", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "LiveQueries", "Scheduling", "SecurityRules",
-            "Tokens", "WireProtocols",
+            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "JSONTree", "Journal", "Limits", "LiveQueries", "Mail", "Outbound",
+            "Scheduling", "SecurityRules", "Tokens", "WireProtocols",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
@@ -185,8 +185,8 @@ let package = Package(
             .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/TestHub", swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "Accounts", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "Scheduling", "SecurityRules", "TestHub",
-            "TestSupport", "Tokens", "WireProtocols",
+            "Accounts", "Commits", "Cryptography", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "Mail", "Outbound", "Scheduling",
+            "SecurityRules", "TestEndpoint", "TestHub", "TestSupport", "Tokens", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
@@ -215,8 +215,7 @@ let package = Package(
         // the command line
         .executableTarget(name: "vigla", dependencies: [
             "Accounts", "CCurl", "CLinux", "CRecipes", "Curl", "DispatchNet", "HubServer", "JSONTree", "Journal", "LiveQueries", "Mail",
-            "Scheduling",
-            "SecurityRules", "SQLiteJournal", "Tokens", "ViglaClient", "WireProtocols",
+            "Outbound", "Scheduling", "SecurityRules", "SQLiteJournal", "Tokens", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

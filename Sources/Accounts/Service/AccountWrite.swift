@@ -184,12 +184,7 @@ final class AccountMail: Sendable {
     init(
         _ settings: AccountSettings, transport: (any MailTransport)?, logger: Logger, _ scheduler: Scheduler, _ clock: AccountClock
     ) throws(MessageTemplates.Faults) {
-        let chosen: (any MailTransport)? =
-            if let transport { transport } else if let smtp = settings.mail.smtp {
-                SMTPTransport(smtp, now: clock.wall)
-            } else if settings.isDev {
-                PrintedMail { logger.notice("\($0)") }
-            } else { nil }
+        let chosen = transport ?? settings.mailTransport(scheduler, logger)
         mailer = chosen.map { Mailer($0, settings.mail.mailer, logger: logger, scheduler) }
         templates = try MessageTemplates(app: settings.mail.app, folder: settings.mail.templates)
         self.clock = clock

@@ -58,6 +58,7 @@ extension Server {
             guard mayReadMetrics(request, connection) else { return .response(nothingHere(request)) }
             return .pending { [self] answer in sendMetrics(request, connection, answer) }
         case ".health": return .response(health(request))
+        case ".push": return .response(pushKey(request))
         default:
             if Self.isREST(request.target) { return rest(request, connection, mayOpen: mayOpen) }
             if request.target.path == "*" { return .response(RESTResponse.preflight(request)) }

@@ -8,6 +8,7 @@ public import Journal
 import JSONTree
 import Limits
 public import Logging
+import Outbound
 public import Scheduling
 import Synchronization
 import WireProtocols
@@ -36,6 +37,8 @@ public final class Server: Sendable {
     let memory: ServerMemory
     let records: RequestRecords
     let rulesInForce: RulesInForce
+    /// Sends notifications and events.
+    let deliveries: DeliveryGateway
     let catalog: DatabaseCatalog
     let hub: Hub
     /// Owns the journals and the settings.
@@ -74,6 +77,9 @@ public final class Server: Sendable {
         rulesInForce = RulesInForce(
             of: settings.databases, others: settings.isDev ? settings.databases[0] : nil, settings: storage.settingStore,
             isDurable: storage.isDurable, former: settings.limits.formerRules, scheduler: scheduler, logger: logger)
+        let key = settings.outbound.subject == nil ? nil : try PushKey.load(storage.settingStore, wallMs: scheduler.wallMs, logger)
+        deliveries = DeliveryGateway(
+            settings.outbound, key: key, mail: settings.accounts?.mailTransport(scheduler, logger), scheduler: scheduler)
         catalog = try DatabaseCatalog(settings, storage)
         let opener = NamespaceOpener(
             settings, storage, rulesInForce, catalog, authentication, records, memory.budget, network.lanes, scheduler, logger)
@@ -100,13 +106,15 @@ public final class Server: Sendable {
 
     /// Stops the server within a bounded time, then calls back. Acknowledged writes are stored.
     ///
-    ///     0                  connections are notified and closed, at most 3 s; snapshots and removals in progress are abandoned
+    ///     0                  connections are notified and closed, at most 3 s; snapshots and removals in progress are abandoned, and
+    ///                        deliveries under way end
     ///     ├─ closed          databases carry out pending requests and the sessions' onDisconnect writes; small snapshots are written
     ///     ├─ done, or stopMs the storage closes: with all that was appended; on timeout, without large batches that are not stored yet
     ///     └─ closed          `done`
     public func stop(_ done: @escaping @Sendable () -> Void) {
         storage.prepareToClose()
         network.stopListening()
+        deliveries.close()
         let close = CloseOnce { [self] isLate in
             if isLate { logger.warning("the stop ran out of time: unacknowledged writes are left out") }
             storage.close(isLate: isLate) { [logger] fault in

@@ -1,6 +1,7 @@
 public import Accounts
 package import DispatchNet
 package import HubEngine
+public import Outbound
 public import SecurityRules
 package import WireProtocols
 
@@ -26,6 +27,8 @@ public struct ServerSettings: Sendable {
     public var tokens: (any TokenVerifier)?
     /// Accounts; nil serves none.
     public var accounts: AccountSettings?
+    /// Where notifications and events may be sent, other than to mail addresses; mails use the mail server of `accounts`.
+    public var outbound = OutboundConfiguration()
     /// Proxies that may name the client's address in `X-Forwarded-For`. Default: none.
     public var trustedProxies = TrustedProxies()
     /// Places of the default database that are removed with an account, in addition to the rules' `.account`.

@@ -17,9 +17,10 @@ enum ConfigurationTable {
                 rows.append([option.rawValue, option.defaultText(settings), "default"])
             }
         }
-        if let source = layers.databases?.source {
-            rows.append([OptionLayers.databasesName, settings.databases.map(\.name).joined(separator: ", "), source])
+        if let source = layers.section(.databases)?.source {
+            rows.append(["databases", settings.databases.map(\.name).joined(separator: ", "), source])
         }
+        if let source = layers.section(.outbound)?.source { rows.append(["outbound", settings.outbound.summary, source]) }
         return TextTable.lines(rows)
     }
 }

@@ -23,11 +23,12 @@ struct OptionLayers {
     private(set) var faults: [String] = []
     /// The options whose values cannot be parsed.
     private(set) var faulty: Swift.Set<ServeOption> = []
-    /// The file's section `databases`, which has no form on the command line; nil without one.
-    private(set) var databases: (value: JSONValue, source: String)?
+    /// A member of the file that has no form on the command line.
+    enum Section: String, CaseIterable {
+        case databases, outbound
+    }
 
-    /// The name of that section.
-    static let databasesName = "databases"
+    private var sections: [Section: (value: JSONValue, source: String)] = [:]
 
     init(_ arguments: [ServeOption: String], environment: [String: String]) {
         var values: [AbsoluteConfigKey: ConfigValue] = [:]
@@ -56,11 +57,14 @@ struct OptionLayers {
             guard let snapshot = try? JSONSnapshot(data: bytes.span.bytes, providerName: path, parsingOptions: .default) else {
                 return faults.append("\(source): \(path) is not a JSON object of options")
             }
-            for name in names where name != Self.databasesName {
+            for name in names where Section(rawValue: name) == nil {
                 guard ServeOption(rawValue: name) == nil || name == ServeOption.config.rawValue else { continue }
                 faults.append("\(path): there is no option \"\(name)\"")
             }
-            if let value = (try? JSONValue(bytes))?[Self.databasesName] { databases = (value, "\(path): \"\(Self.databasesName)\"") }
+            let file = try? JSONValue(bytes)
+            for section in Section.allCases {
+                if let value = file?[section.rawValue] { sections[section] = (value, "\(path): \"\(section.rawValue)\"") }
+            }
             layers.append(Layer(snapshot: snapshot, key: { AbsoluteConfigKey([$0.rawValue]) }, source: { "\(path): \"\($0.rawValue)\"" }))
         }
     }
@@ -83,6 +87,9 @@ struct OptionLayers {
             } catch { return .failure(FileText(text: "\(error.place(in: buffer)): \(error) Options are one object of JSON.")) }
         }
     }
+
+    /// A section of the file and its place, for messages; nil without one.
+    func section(_ section: Section) -> (value: JSONValue, source: String)? { sections[section] }
 
     /// The strongest layer's value of an option.
     mutating func find(_ option: ServeOption) -> Found? {

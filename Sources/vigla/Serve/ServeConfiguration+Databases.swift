@@ -11,7 +11,7 @@ extension ServeConfiguration.Resolver {
     /// Those of `--namespace` come first, then those of the section, in its order.
     mutating func resolveDatabaseNames() {
         var names = value(.namespace, "names of 1–64 letters, digits, - and _, separated by commas", Self.names) ?? []
-        if let (section, source) = layers.databases {
+        if let (section, source) = layers.section(.databases) {
             var seen: Swift.Set<String> = []
             for member in section.members ?? [] {
                 if !seen.insert(member.name).inserted { faults.append("\(source): \"\(member.name)\" is given more than once") }
@@ -76,7 +76,7 @@ extension ServeConfiguration.Resolver {
             made.settings.databases[index].rules = made.settings.isDev ? .allowAll : .denyAll
             if let common { rules.apply(common.text, to: &made.settings.databases[index]) }
         }
-        if let (value, source) = layers.databases {
+        if let (value, source) = layers.section(.databases) {
             let noted = JSONSection.Faults()
             var sections = JSONSection(value, place: source, faults: noted)
             for index in made.settings.databases.indices {

@@ -176,6 +176,7 @@ struct ServeConfiguration {
             resolveWeb()
             resolveAccounts()
             resolveAccountsOfDatabases()
+            resolveOutbound()
         }
 
         mutating func value<Value>(_ option: ServeOption, _ expected: String, _ parse: (String) -> Value?) -> Value? {
