@@ -4,7 +4,6 @@ import JSONTree
 import Mail
 import Outbound
 import Scheduling
-import Synchronization
 
 /// Sends the engine's deliveries through the channels of the configuration. It stores nothing: the engine keeps what is to be sent again.
 ///
@@ -16,10 +15,7 @@ struct DeliveryGateway: DeliverySender {
     private let scheduler: Scheduler
     /// Encryption takes 0.2 ms, and a webhook's body has up to 1 MiB: neither may block the engine's queues.
     private let queue = DispatchQueue(label: "vigla.deliveries", qos: .utility)
-    /// Deliveries that the sender does not know yet.
-    private let preparing = Count()
-
-    private final class Count: Sendable { let value = Atomic(0) }
+    let counts = DeliveryCounts()
 
     /// - Parameters:
     ///   - key: this hub's key for push services; nil: no Web Push.
@@ -34,15 +30,21 @@ struct DeliveryGateway: DeliverySender {
     /// The public key with which browsers subscribe; nil without Web Push.
     var applicationServerKey: String? { channels.applicationServerKey }
 
-    var capacity: Int { max(0, sender.capacity - preparing.value.load(ordering: .relaxed)) }
+    var capacity: Int { max(0, sender.capacity - counts.preparing) }
 
     func send(_ delivery: OutgoingDelivery, _ completion: @escaping @Sendable (DeliveryResult) -> Void) {
-        preparing.value.add(1, ordering: .relaxed)
+        counts.begin()
         queue.async {
-            defer { preparing.value.subtract(1, ordering: .relaxed) }
             switch prepared(delivery) {
-            case .success(let prepared): sender.send(prepared, on: queue) { completion(DeliveryResult($0)) }
-            case .failure(let fault): completion(.refused(reason: fault.reason))
+            case .success(let (kind, prepared)):
+                sender.send(prepared, on: queue) { outcome in
+                    counts.end(kind, outcome)
+                    completion(DeliveryResult(outcome))
+                }
+                counts.handedOver()
+            case .failure(let fault):
+                counts.leaveOut()
+                completion(.refused(reason: fault.reason))
             }
         }
     }
@@ -53,22 +55,24 @@ struct DeliveryGateway: DeliverySender {
     /// Why a delivery can never be sent. Contains nothing of the message and no secret.
     private struct Fault: Error { let reason: String }
 
-    private func prepared(_ delivery: OutgoingDelivery) -> Result<Outbound.Delivery, Fault> {
+    private func prepared(_ delivery: OutgoingDelivery) -> Result<(DeliveryCounts.Kind, Outbound.Delivery), Fault> {
         do {
             switch delivery {
             case .notification(let notification, let row, let path):
+                let device = try Device(row, addresses: addresses)
                 // The path names the row: one notification to two devices of a webhook has two ids.
-                return .success(try channels.delivery(
-                    of: Notification(notification), to: Device(row, addresses: addresses), key: "\(path)", now: scheduler.wallMs))
+                return .success((DeliveryCounts.Kind(device), try channels.delivery(
+                    of: Notification(notification), to: device, key: "\(path)", now: scheduler.wallMs)))
             case .digest(let notifications, let row, _):
                 guard case .email(let address) = try Device(row, addresses: addresses) else {
                     return .failure(Fault(reason: "only devices of the kind email receive several notifications as one"))
                 }
-                return .success(try channels.digest(of: notifications.map(Notification.init), to: address))
+                return .success((.email, try channels.digest(of: notifications.map(Notification.init), to: address)))
             case .event(let id, let webhook, let event):
                 var writer = JSONWriter()
                 writer.node(event)
-                return .success(try channels.webhook(named: webhook, id: id, event: writer.bytes, now: scheduler.wallMs))
+                let now = scheduler.wallMs
+                return .success((.event, try channels.webhook(named: webhook, id: id, event: writer.bytes, now: now)))
             }
         } catch {
             return .failure(Fault(reason: "\(error)"))

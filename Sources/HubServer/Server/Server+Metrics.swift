@@ -104,6 +104,10 @@ extension Server {
         page.addLargeWrites(databases)
         page.addObservers(databases)
         page.addIndexes(databases)
+        page.gauge("vigla_deliveries_sending", "Deliveries that are being sent, or wait for their turn.", deliveries.counts.active)
+        page.counter(
+            "vigla_delivery_attempts_total", "Attempts to send notifications and events.", labels: "kind", "outcome",
+            deliveries.counts.attempts)
         addDetails(to: &page)
         if byUser, let users = sessions.users {
             page.counter(

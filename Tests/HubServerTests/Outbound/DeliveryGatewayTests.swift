@@ -94,6 +94,11 @@ import Testing
             #expect(try await gateway.send(
                 .notification(Samples.notification, row: Samples.pushRow(endpoint, "/\(status)"), path: path)) == result)
         }
+        let counts = gateway.gateway.counts
+        #expect(counts.attempts.filter { $0.count > 0 }.map { "\($0.kind) \($0.outcome) \($0.count)" } == [
+            "push delivered 1", "push gone 2", "push later 1", "push refused 1",
+        ])
+        #expect(counts.active == 0)
     }
 
     @Test func faultyDeliveries_areRefused_withTheReason() async throws {
@@ -118,6 +123,10 @@ import Testing
             #expect(text.contains(reason))
         }
         #expect(endpoint.connections == 0)
+        // Without a mail server there was an attempt; the others were none.
+        let counts = gateway.gateway.counts
+        #expect(counts.attempts.filter { $0.count > 0 }.map { "\($0.kind) \($0.outcome) \($0.count)" } == ["email refused 1"])
+        #expect(counts.active == 0 && counts.preparing == 0)
     }
 
     @Test func capacity_countsWhatIsBeingPrepared_andIsNoneAfterClose() async throws {
@@ -130,6 +139,7 @@ import Testing
             #expect(gateway.gateway.capacity == all - i)
         }
         #expect(await becomes { endpoint.requests.count == 20 })
+        #expect(gateway.gateway.counts.active == 20)
         gateway.gateway.close()
         #expect(await becomes { results.withLock { $0.count } == 20 })
         #expect(results.withLock { $0 }.allSatisfy { $0 == .later(afterMs: nil, reason: "the hub is stopping") })
