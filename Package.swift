@@ -185,7 +185,7 @@ let package = Package(
             .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/TestHub", swiftSettings: shared),
         .testTarget(name: "HubServerTests", dependencies: [
-            "Accounts", "Commits", "Cryptography", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "Mail", "Outbound", "Scheduling",
+            "Accounts", "Cryptography", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal", "Mail", "Outbound", "Scheduling",
             "SecurityRules", "TestEndpoint", "TestHub", "TestSupport", "Tokens", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),

@@ -7,7 +7,7 @@ import Scheduling
 import SecurityRules
 import WireProtocols
 
-/// One operation for administrators, and its path below `/.settings` or `/.inspect` (contract §7.7).
+/// One operation for administrators, and its path below `/.settings` or `/.inspect` (contract §7.7), or `/.outbox`.
 struct AdministrativeRoute: Sendable {
     typealias Operation = @Sendable (AdministrativeCall) -> Void
 
@@ -32,7 +32,7 @@ struct AdministrativeRoute: Sendable {
         self.operation = operation
     }
 
-    static let byPath = Dictionary(grouping: all, by: \.path)
+    static let byPath = Dictionary(grouping: all + outbox, by: \.path)
 
     private static let all: [AdministrativeRoute] = [
         // The rules: GET takes ?format=strict, PUT ?dryRun=true and ?details=true.

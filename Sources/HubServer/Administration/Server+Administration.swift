@@ -5,7 +5,7 @@ import JSONTree
 import WireProtocols
 
 extension Server {
-    /// Carries out a request to `/.settings/…` or `/.inspect/…`: for administrators only, whatever the rules say.
+    /// Carries out a request to `/.settings/…`, `/.inspect/…` or `/.outbox`: for administrators only, whatever the rules say.
     func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingResponse) {
         let credential = RESTRequest.credential(request)
         let call = AdministrativeCall(

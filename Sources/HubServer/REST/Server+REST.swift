@@ -6,12 +6,12 @@ import JSONTree
 import SecurityRules
 import WireProtocols
 
-/// REST: `/<path>.json`, and `/.settings/…` and `/.inspect/…` for administrators (contract §7).
+/// REST: `/<path>.json`, and `/.settings/…`, `/.inspect/…` and `/.outbox` for administrators (contract §7).
 ///
 ///     request ─► RESTRequest ─► credential ─► RESTExchange ─► Database ─► response, encoded on the connection's loop
 ///                                        └──► EventStream ──► Database ─► events, encoded once for all streams of a place
 extension Server {
-    private static let administrative: Set<String> = [".settings", ".inspect"]
+    private static let administrative: Set<String> = [".settings", ".inspect", ".outbox", ".outbox.json"]
 
     /// Whether a target is a REST endpoint, so that a development hub creates its namespace on demand.
     static func isREST(_ target: HTTPTarget) -> Bool { isAdministrative(target) || RESTRequest.isDataPath(target) }

@@ -13,6 +13,7 @@ final class NamespaceOpener: Sendable {
     private let catalog: DatabaseCatalog
     private let authentication: Authentication
     private let records: RequestRecords
+    private let deliveries: DeliveryGateway
     private let budget: MemoryBudget
     private let lanes: [LoopSessions]
     private let scheduler: Scheduler
@@ -23,8 +24,8 @@ final class NamespaceOpener: Sendable {
 
     init(
         _ settings: ServerSettings, _ storage: any JournalStorage, _ rules: RulesInForce, _ catalog: DatabaseCatalog,
-        _ authentication: Authentication, _ records: RequestRecords, _ budget: MemoryBudget, _ lanes: [LoopSessions],
-        _ scheduler: Scheduler, _ logger: Logger
+        _ authentication: Authentication, _ records: RequestRecords, _ deliveries: DeliveryGateway, _ budget: MemoryBudget,
+        _ lanes: [LoopSessions], _ scheduler: Scheduler, _ logger: Logger
     ) {
         self.settings = settings
         self.storage = storage
@@ -32,6 +33,7 @@ final class NamespaceOpener: Sendable {
         self.catalog = catalog
         self.authentication = authentication
         self.records = records
+        self.deliveries = deliveries
         self.budget = budget
         self.lanes = lanes
         self.scheduler = scheduler
@@ -60,7 +62,7 @@ final class NamespaceOpener: Sendable {
                 follows: opened.writerRole != nil, writerRole: opened.writerRole, link: opened.link, lanes: lanes.count,
                 limits: catalog.limits(of: name), budget: budget, format: HubFormat(), refusals: records.refusals(of: name),
                 outlet: { [lanes] lane, deliveries in lanes[lane].deliver(deliveries) },
-                onJournal: { [logger] in $0.log(name, logger) }, scheduler: scheduler)
+                sender: deliveries, onJournal: { [logger] in $0.log(name, logger) }, scheduler: scheduler)
             database.makeSnapshots(logger)
             return database
         } catch {

@@ -82,7 +82,7 @@ public final class Server: Sendable {
             settings.outbound, key: key, mail: settings.accounts?.mailTransport(scheduler, logger), scheduler: scheduler)
         catalog = try DatabaseCatalog(settings, storage)
         let opener = NamespaceOpener(
-            settings, storage, rulesInForce, catalog, authentication, records, memory.budget, network.lanes, scheduler, logger)
+            settings, storage, rulesInForce, catalog, authentication, records, deliveries, memory.budget, network.lanes, scheduler, logger)
         hub = Hub { opener.open($0) }
         rulesInForce.followOthers(in: hub)
         // All databases are recovered before the port answers, so that a broken store shows at start. One that an administrator has created

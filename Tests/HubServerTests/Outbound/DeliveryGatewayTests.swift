@@ -8,7 +8,6 @@ import TestEndpoint
 import TestSupport
 import Testing
 
-@testable import Commits
 @testable import HubServer
 
 /// The engine's deliveries, from a row to a real endpoint and back.
