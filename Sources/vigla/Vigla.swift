@@ -28,7 +28,7 @@ struct Vigla: ParsableCommand {
         subcommands: [
             Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Export.self, Import.self, Rules.self,
             DatabaseCommand.self, Secret.self, User.self, Token.self, Backup.self,
-            Cluster.self, Health.self, Doctor.self,
+            OutboxCommand.self, Cluster.self, Health.self, Doctor.self,
         ])
 
     static let version = "0.1.0"
