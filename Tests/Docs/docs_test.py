@@ -52,7 +52,8 @@ ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-
              ("observe-protocol.md", "observe alone"), ("clients.md", "clients"),
              ("clients.md", "clients rules"), ("clients.md", "clients swift"), ("accounts.md", "browser"), ("moving-in.md", "drills"),
              ("proxies.md", "proxies"), ("deploy.md", "package"), ("first-apps.md", "browser"), ("first-apps.md", "browser rules"),
-             ("first-apps.md", "clients")]
+             ("first-apps.md", "clients"), *(("notifications.md", kind) for kind in (
+                 "push", "push browser", "push webhook", *(f"push file {name}" for name in ("hub.json", "rules.json", "worker.js", "page.html"))))]
 # The output of a session, as a regular expression.
 SAYS = {
     ("first-apps.md", "docs dev"): r'(?ms)^\{"title":"Lunch\?","votes":2\}$.*^null$',
