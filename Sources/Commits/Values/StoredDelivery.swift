@@ -50,6 +50,11 @@ package struct StoredDelivery: Sendable, Equatable {
     ///   - index: among the deliveries of the commit.
     package static func id(_ sequence: UInt64, _ index: Int) -> Key { Key("\(padded(sequence, 11))-\(padded(UInt64(index), 3))") }
 
+    /// The sequence number of the commit that an id names.
+    package static func sequence(of id: Key) -> Int64 {
+        id.string.split(separator: "-").first.flatMap { Int64($0, radix: 36) } ?? 0
+    }
+
     /// The id of a notification's delivery to one of its devices.
     package static func id(_ notice: Key, device: Int) -> Key { Key("\(notice.string).\(padded(UInt64(device), 2))") }
 

@@ -328,7 +328,7 @@ final class DeliveryScheduler: @unchecked Sendable {
         case .event(let webhook, let before, let after):
             outgoing = .event(id: id.string, webhook: webhook, [
                 "path": .string(delivery.content.source.description), "event": .string(delivery.content.event.rawValue),
-                "before": before, "after": after, "seq": .string(id.string), "at": .int(delivery.content.at),
+                "before": before, "after": after, "seq": .int(StoredDelivery.sequence(of: id)), "at": .int(delivery.content.at),
             ])
         case .notification:
             guard let path = delivery.device else { return }
