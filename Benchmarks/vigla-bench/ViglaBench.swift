@@ -9,7 +9,7 @@ struct ViglaBench: ParsableCommand {
         subcommands: [
             Table.self, Echo.self, Fanout.self, Requests.self, Idle.self, Connect.self, Memory.self, Engine.self, RulesBench.self,
             HashBench.self, NearBench.self, QueriesBench.self, JournalBench.self, TokensBench.self, ClusterBench.self, Instructions.self,
-            Systems.self, RunWorkload.self, SystemsStorm.self,
+            Systems.self, Reach.self, RunWorkload.self, SystemsStorm.self,
             ServeBaseline.self, ServeEcho.self, ServeFanout.self,
         ])
 }

@@ -279,7 +279,7 @@ final class DeliveryScheduler: @unchecked Sendable {
         }
         var number = 0
         // Newest first, if keys are push ids.
-        for (key, row) in content.root.node(at: notice.devices).children.reversed().prefix(context.limits.devicesOfRecipient) {
+        for (key, row) in content.root.node(at: notice.devices).children.descending().prefix(context.limits.devicesOfRecipient) {
             var device = delivery
             (device.content.content, device.device) = (.notification(notice), notice.devices.appending(key))
             device.due = Self.digestTime(row, now) ?? now
@@ -341,7 +341,7 @@ final class DeliveryScheduler: @unchecked Sendable {
             if Self.digestTime(row, now) != nil {
                 // All that is due for the address leaves in one mail.
                 let lane = lanes[path.description] ?? []
-                ids = Array(lane.filter { $0 == id || (times[$0] ?? .max) <= now && isDurable($0) }.prefix(Self.atOnce))
+                ids = Array(lane.lazy.filter { [self] in $0 == id || (times[$0] ?? now) <= now && isDurable($0) }.prefix(Self.atOnce))
                 for other in ids { times[other] = nil }
                 let all = ids.compactMap { other in self.delivery(other).flatMap { Self.outgoing(other, $0, language) } }
                 outgoing = .digest(all, row: row, path: path)
