@@ -6,7 +6,8 @@ public enum OutgoingDelivery: Sendable {
     case notification(OutgoingNotification, row: Node, path: Path)
     /// Several notifications to one mail address, as one mail.
     case digest([OutgoingNotification], row: Node, path: Path)
-    /// An event to a webhook of the configuration: `{"path": "/feedback/f1", "before": …, "after": …, "seq": 42, "at": 1790000000000}`.
+    /// An event to a webhook of the configuration: `{"path": "/feedback/f1", "event": "change", "before": …,
+    /// "after": …, "seq": 42, "at": 1790000000000, "database": "default"}`.
     case event(id: String, webhook: String, Node)
 }
 
@@ -49,8 +50,9 @@ public enum DeliveryResult: Sendable, Equatable {
 
 /// Sends deliveries to phones, inboxes and other programs. The engine keeps what is to be sent; a sender stores nothing.
 public protocol DeliverySender: Sendable {
-    /// How many more deliveries can be sent now. From any thread.
+    /// How many more deliveries can be sent now, and how many of these may be mails. From any thread.
     var capacity: Int { get }
+    var mailCapacity: Int { get }
     /// Starts an attempt. From any thread, without blocking.
     /// - Parameter completion: called exactly once, on any thread.
     func send(_ delivery: OutgoingDelivery, _ completion: @escaping @Sendable (DeliveryResult) -> Void)

@@ -3,6 +3,8 @@ import Scheduling
 
 /// The environment shared by all parts of a database's engine: queue, limits, clocks, background work. Immutable.
 final class EngineContext: Sendable {
+    /// The name of the database.
+    let name: String
     /// The database queue: all parts are confined to it.
     let queue: DatabaseQueue
     let limits: EngineLimits
@@ -30,11 +32,11 @@ final class EngineContext: Sendable {
     }
 
     init(
-        queue: DatabaseQueue, limits: EngineLimits, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
+        name: String = "default", queue: DatabaseQueue, limits: EngineLimits, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
         scheduler: Scheduler, sessionPrefix: String = "", sender: (any DeliverySender)? = nil,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
-        self.queue = queue
+        (self.name, self.queue) = (name, queue)
         self.limits = limits
         self.lanes = lanes
         self.background = background

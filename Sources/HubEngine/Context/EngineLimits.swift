@@ -58,13 +58,17 @@ public struct EngineLimits: Sendable {
     /// 100.
     package var owedRows = 1_000_000
     package var owingNodes = 100
-    /// Notifications and events of a namespace that are not over; commits of clients that would exceed them are refused, those of the hub
-    /// go without. Default 500,000.
+    /// Notifications and events of a namespace that are not over, dead letters included, and their bytes. Notifications beyond are left out;
+    /// a client's commit with an event beyond is refused. Default 500,000 and 256 MiB.
     package var deliveries = 500_000
-    /// Dead letters kept; the oldest are dropped. Default 10,000.
+    package var deliveryBytes = 256 << 20
+    /// Notifications of one recipient, by the place of the devices, that are not over. More are left out. Default 1,000.
+    package var deliveriesOfRecipient = 1_000
+    /// Dead letters kept, in total and of notifications to one recipient; the oldest are dropped. Default 10,000 and 20.
     package var deadLetters = 10_000
-    /// Deliveries being sent at once. Default 2,000.
-    package var deliveriesAtOnce = 2_000
+    package var deadLettersOfRecipient = 20
+    /// Deliveries being sent at once. The sender has limits of its own, for each host. Default 40,000.
+    package var deliveriesAtOnce = 40_000
     /// Devices of one recipient that a notification is sent to: the last ones by key. Default 20.
     package var devicesOfRecipient = 20
     /// Keys scanned to find consequences: of the nodes that wildcards range over, and of removed nodes, once for each counter with a

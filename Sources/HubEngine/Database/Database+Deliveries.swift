@@ -26,15 +26,15 @@ public struct OutboxEntry: Sendable, Equatable {
     public let title: String
     /// Failed attempts.
     public let attempts: Int
-    /// The time of the commit, and of the last attempt, ms since the epoch.
+    /// The time of the commit, and the one after which there is no attempt, ms since the epoch.
     public let at: Int64
     public let expires: Int64
 
     init(_ id: Key, _ delivery: StoredDelivery) {
         self.id = id.string
-        state = delivery.dead.map { .dead(reason: $0.reason, at: $0.at) } ?? .waiting(due: delivery.due)
-        (rule, source, attempts) = (delivery.content.rule, delivery.content.source, delivery.attempts)
-        (at, expires) = (delivery.content.at, delivery.content.expires)
+        state = delivery.state.dead.map { .dead(reason: $0.reason, at: $0.at) } ?? .waiting(due: delivery.state.due)
+        (rule, source, attempts) = (delivery.content.rule, delivery.content.source, delivery.state.attempts)
+        (at, expires) = (delivery.content.at, delivery.state.expires)
         switch delivery.content.content {
         case .notification(let notice):
             (device, webhook, title) = (delivery.device ?? notice.devices, nil, notice.composed(language: nil).title)
@@ -56,31 +56,35 @@ extension Database {
     /// Lists deliveries that are not over, by the order of their commits. Any thread; calls back on the database queue.
     /// - Parameters:
     ///   - isDead: dead letters, or those that wait.
-    ///   - after: the id of the last entry of the page before; nil for the first page.
+    ///   - after: the last `next`; nil for the first page.
     ///   - limit: 1 to `outboxPage`.
+    ///   - body: gets the entries, and where the next page continues; nil after the last one. A page may be short before that.
     public func outbox(
-        dead isDead: Bool, after: String? = nil, limit: Int = 100, _ body: @escaping @Sendable ([OutboxEntry]) -> Void
+        dead isDead: Bool, after: String? = nil, limit: Int = 100, _ body: @escaping @Sendable ([OutboxEntry], _ next: String?) -> Void
     ) {
         queue.async { [engine] in
-            var (found, scanned) = ([OutboxEntry](), 0)
-            for (id, node) in engine.content.deliveries.ascending(from: after.map { Key($0) }) {
-                scanned += 1
-                if scanned > 100 * Self.outboxPage || found.count == min(max(1, limit), Self.outboxPage) { break }
-                guard id.string != after, node.child("dead").exists == isDead, let delivery = StoredDelivery(node) else { continue }
+            let deliveries = engine.content.deliveries
+            var (found, scanned, last) = ([OutboxEntry](), 0, after)
+            for (id, node) in deliveries.ascending(from: after.map { Key($0) }) where id.string != after {
+                if scanned >= 10 * Self.outboxPage || found.count == min(max(1, limit), Self.outboxPage) { return body(found, last) }
+                (scanned, last) = (scanned + 1, id.string)
+                if StoredDelivery.isState(id) { continue }
+                let state = deliveries[StoredDelivery.stateID(id)] ?? .null
+                guard state.child("dead").exists == isDead, let delivery = StoredDelivery(node, state: state) else { continue }
                 found.append(OutboxEntry(id, delivery))
             }
-            body(found)
+            body(found, nil)
         }
     }
 
-    /// Attempts dead letters again, at most 500 in one call. Any thread; calls back on the database queue with their number.
+    /// Attempts dead letters again. Any thread; calls back on the database queue with the number of those there were.
     public func retryDeliveries(_ letters: DeadLetters, _ body: @escaping @Sendable (Result<Int, Failure>) -> Void) {
-        change(body) { scheduler throws(Failure) in try scheduler.retry(letters.id) }
+        change(letters, body) { scheduler, ids throws(Failure) in try scheduler.retry(ids) }
     }
 
-    /// Drops dead letters, at most 500 in one call. Any thread; calls back on the database queue with their number.
+    /// Drops dead letters. Any thread; calls back on the database queue with the number of those there were.
     public func discardDeliveries(_ letters: DeadLetters, _ body: @escaping @Sendable (Result<Int, Failure>) -> Void) {
-        change(body) { scheduler throws(Failure) in try scheduler.discard(letters.id) }
+        change(letters, body) { scheduler, ids throws(Failure) in try scheduler.discard(ids) }
     }
 
     /// Sends a notification to a device at once, whatever the rules say. Its outcome is a counter of the metrics, or a dead letter.
@@ -95,26 +99,35 @@ extension Database {
         }
     }
 
-    private func change(
-        _ body: @escaping @Sendable (Result<Int, Failure>) -> Void,
-        _ change: @escaping @Sendable (DeliveryScheduler) throws(Failure) -> Int
-    ) {
-        queue.async { [engine] in body(Self.onWriter(engine, change)) }
+    private typealias Change = @Sendable (DeliveryScheduler, ArraySlice<Key>) throws(Failure) -> Int
+
+    /// Changes the dead letters that there are now, a part in each turn.
+    private func change(_ letters: DeadLetters, _ body: @escaping @Sendable (Result<Int, Failure>) -> Void, _ change: @escaping Change) {
+        queue.async { [self, engine] in
+            switch (letters, engine.roles.term?.deliveries) {
+            case (.one(let id), _): self.change([Key(id)], 0, body, change)
+            case (.all, let scheduler): self.change((scheduler?.deadLetters ?? [])[...], 0, body, change)
+            }
+        }
     }
+
+    private func change(
+        _ ids: ArraySlice<Key>, _ done: Int, _ body: @escaping @Sendable (Result<Int, Failure>) -> Void, _ change: @escaping Change
+    ) {
+        let part = ids.prefix(Self.changedAtOnce)
+        switch Self.onWriter(engine, { scheduler throws(Failure) in try change(scheduler, part) }) {
+        case .failure(let failure): body(.failure(failure))
+        case .success(let count) where part.count == ids.count: body(.success(done + count))
+        case .success(let count): queue.async { [self] in self.change(ids.dropFirst(part.count), done + count, body, change) }
+        }
+    }
+
+    private static let changedAtOnce = 500
 
     private static func onWriter<T>(_ engine: Engine, _ body: (DeliveryScheduler) throws(Failure) -> T) -> Result<T, Failure> {
         guard let scheduler = engine.roles.term?.deliveries else {
             return .failure(Failure(.unavailable, "This hub does not send: another hub of the cluster does."))
         }
         do throws(Failure) { return .success(try body(scheduler)) } catch { return .failure(error) }
-    }
-}
-
-extension DeadLetters {
-    fileprivate var id: Key? {
-        switch self {
-        case .all: nil
-        case .one(let id): Key(id)
-        }
     }
 }

@@ -71,7 +71,7 @@ public final class Database: Sendable {
         self.writerRole = writerRole
         queue = DatabaseQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
-            queue: queue, limits: limits, lanes: link == nil ? lanes : lanes + 1, background: background, budget: budget,
+            name: name, queue: queue, limits: limits, lanes: link == nil ? lanes : lanes + 1, background: background, budget: budget,
             scheduler: scheduler, sessionPrefix: link.map { SessionName.prefix(of: $0.hub) } ?? "", sender: sender, onJournal: onJournal)
         engine = Engine(
             context, format, rules: rules,

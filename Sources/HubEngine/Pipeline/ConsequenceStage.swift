@@ -20,6 +20,8 @@ final class ConsequenceStage {
     var expiry: ExpiringNodes?
     /// Called with the consequences of a commit.
     var onFound: (Consequences) -> Void = { _ in }
+    /// Selects the deliveries of a commit that are stored, or refuses the commit. The second argument says whether a client made it.
+    var admitsDeliveries: ([RuleDelivery], Bool) throws(Failure) -> [RuleDelivery] = { found, _ throws(Failure) in found }
     /// Called with the deliveries that a commit has stored.
     var onStored: ([(id: Key, delivery: StoredDelivery)]) -> Void = { _ in }
     /// Called after a commit that did not update the counters.
@@ -129,7 +131,7 @@ final class ConsequenceStage {
         let rows = pendingInboxChanges(
             found, in: accepted.tree, proposal.origin, at: accepted.paths, writing: accepted.written, settling: proposal.settled)
         let (removals, deliveries) = (pendingRemovals(found), try deliveries(found, proposal.origin))
-        let stored = deliveries.map { JournalOperation.delivery($0.id, $0.delivery.node) } + proposal.deliveries
+        let stored = deliveries.map { JournalOperation.delivery($0.id, $0.delivery.contentNode) } + proposal.deliveries
         return PreparedOperations(
             first: removals.before, more: (expiring?.times ?? []) + rows + removals.after + stored, deliveries: deliveries,
             expiring: expiring)
@@ -168,19 +170,16 @@ final class ConsequenceStage {
 
     // MARK: Deliveries
 
-    /// What the next commit leaves to be sent, with ids. Commits of clients are refused if too much waits already.
+    /// The deliveries of the next commit, with ids. Counts of notifications cause none, so that no counting ever sends the next one.
     private func deliveries(_ found: Consequences?, _ origin: WriteOrigin) throws(Failure) -> [(id: Key, delivery: StoredDelivery)] {
         guard let found, !found.deliveries.isEmpty else { return [] }
-        let room = max(0, context.limits.deliveries - content.deliveries.count)
+        if case .system(.delivery) = origin.cause { return [] }
         context.meter.spend(found.deliveries.count)
-        if found.deliveries.count > room {
-            guard case .system = origin.cause else {
-                throw Failure(.unavailable, "Too many notifications and events wait to be sent. Try again later.")
-            }
-            context.meter.counters.deliveriesLeftOut += found.deliveries.count - room
+        let isRequest = if case .request = origin.cause { true } else { false }
+        let (sequence, now) = (content.sequence + 1, context.clock())
+        return try admitsDeliveries(found.deliveries, isRequest).enumerated().map {
+            (StoredDelivery.id(sequence, $0, at: now), StoredDelivery($1))
         }
-        let sequence = content.sequence + 1
-        return found.deliveries.prefix(room).enumerated().map { (StoredDelivery.id(sequence, $0), StoredDelivery($1)) }
     }
 
     // MARK: Pending rows and removals

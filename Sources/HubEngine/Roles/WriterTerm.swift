@@ -32,6 +32,9 @@ final class WriterTerm {
         }
         commits.consequences.expiry = expiry.nodes
         commits.consequences.onFound = { [weak self] in self?.committed($0) }
+        commits.consequences.admitsDeliveries = { [weak self] found, fromClient throws(Failure) in
+            try self?.deliveries?.admit(found, fromClient: fromClient) ?? found
+        }
         commits.consequences.onStored = { [weak self] in self?.deliveries?.added($0) }
         commits.consequences.onUncounted = { [weak self] in self?.counters.begin() }
         loop.expiry = expiry
@@ -67,7 +70,7 @@ final class WriterTerm {
     func logTaken() {
         loop.handle([])
         inboxBackfill.begin()
-        deliveries?.begin()
+        deliveries?.resume()
     }
 
     /// A batch that was rolled back turns out to be in the log.

@@ -31,6 +31,7 @@ struct DeliveryGateway: DeliverySender {
     var applicationServerKey: String? { channels.applicationServerKey }
 
     var capacity: Int { max(0, sender.capacity - counts.preparing) }
+    var mailCapacity: Int { max(0, sender.mailCapacity - counts.preparing) }
 
     func send(_ delivery: OutgoingDelivery, _ completion: @escaping @Sendable (DeliveryResult) -> Void) {
         counts.begin()

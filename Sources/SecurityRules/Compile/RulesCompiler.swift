@@ -185,8 +185,7 @@ struct RulesCompiler {
         let compiler = DeliveryCompiler(depth: depth, captures: captures, functions: functions)
         for notification in node.notifications {
             do throws(TextFault) {
-                let known = builder.details[Int(number)].notifications.count
-                builder.addNotifications(try compiler.compile(notification, number: known, &builder), at: number)
+                builder.addNotifications(try compiler.compile(notification, &builder), at: number)
                 notifyTexts.append((notification.devices, Int(number)))
             } catch { addConsequence(error.error, of: error.text) }
         }

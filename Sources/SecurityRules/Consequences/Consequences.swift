@@ -272,7 +272,7 @@ extension ConsequenceFault.Reason {
     /// Whether the reason is a bound of a single commit.
     fileprivate var isBound: Bool {
         switch self {
-        case .tooManyWrites, .tooManyBytes, .tooManyKeys, .tooManyProcessed: true
+        case .tooManyWrites, .tooManyBytes, .tooManyKeys, .tooManyProcessed, .tooManyDeliveries: true
         default: false
         }
     }

@@ -77,13 +77,15 @@ struct DeliverySearch {
             was != isNow, seen.insert(Path(keys)).inserted
         else { return }
         let event: NodeEvent = was.isNull ? .creation : isNow.isNull ? .removal : .change
-        // The condition of a `then` is that of the notification before it.
-        var (condition, holds): (Int32, Bool) = (-1, true)
+        var (holds, due) = (true, now)
         for rule in rules.notifications where rule.event == event {
-            if rule.condition >= 0, rule.condition != condition { (condition, holds) = (rule.condition, try self.holds(rule.condition, place)) }
-            guard holds || rule.condition < 0, let content = try notice(rule, place, event == .removal ? was : isNow) else { continue }
-            let due = now + rule.waitMs
-            try append(content, place, ".notify", event, due: rest(rule, content, until: due, place), lasts: rule.lastsMs)
+            if rule.unless == nil { (holds, due) = (try rule.condition < 0 ? true : self.holds(rule.condition, place), now) }
+            guard holds else { continue }
+            // A `then` follows the notification before it, whether that one has a recipient or not.
+            due += rule.waitMs
+            guard let notice = try notice(rule, place, event == .removal ? was : isNow) else { continue }
+            due = notice.allowed(from: due)
+            try append(.notification(notice), place, ".notify", event, due: due, lasts: rule.lastsMs)
         }
         for rule in rules.webhooks where rule.events.contains(event) {
             if rule.condition >= 0, try !self.holds(rule.condition, place) { continue }
@@ -116,29 +118,26 @@ struct DeliverySearch {
     }
 
     /// Nil if a place in it is named by a value that is missing.
-    private mutating func notice(_ rule: NotifyRule, _ place: Int32, _ node: Node) throws(ConsequenceFault) -> RuleDelivery.Content? {
+    private mutating func notice(_ rule: NotifyRule, _ place: Int32, _ node: Node) throws(ConsequenceFault) -> RuleDelivery.Notice? {
         guard let devices = try path(rule.devices, node, place) else { return nil }
         var notice = RuleDelivery.Notice(devices: devices)
         notice.funnel = try rule.funnel.flatMap { template throws(ConsequenceFault) in try path(template, node, place) }
         notice.acknowledged = rule.acknowledged
-        notice.escalation = rule.unless.isEmpty ? nil : rule.number
+        notice.unless = rule.unless?.map(\.text)
         notice.title = try texts(rule.title, atMost: RulesLimits.titleBytes, place)
         notice.body = try texts(rule.body, atMost: RulesLimits.bodyBytes, place)
         notice.url = try text(rule.url, atMost: RulesLimits.addressBytes, place)
         notice.tag = try text(rule.tag, atMost: RulesLimits.tagBytes, place)
         notice.group = try text(rule.group, atMost: RulesLimits.tagBytes, place)
         if rule.urgent >= 0 { notice.isUrgent = try holds(rule.urgent, place) }
-        return .notification(notice)
-    }
-
-    /// The time of the first attempt, after the quiet hours.
-    private mutating func rest(
-        _ rule: NotifyRule, _ content: RuleDelivery.Content, until due: Int64, _ place: Int32
-    ) throws(ConsequenceFault) -> Int64 {
-        guard let quiet = rule.quiet, case .notification(let notice) = content, !notice.isUrgent else { return due }
-        let (from, to) = (try value(quiet.from, place), try value(quiet.to, place))
-        let zone = quiet.zone < 0 ? Node.null : try value(quiet.zone, place)
-        return QuietHours(from: from, to: to, zone: zone)?.next(due) ?? due
+        if let quiet = rule.quiet, !notice.isUrgent {
+            let (from, to) = (try value(quiet.from, place), try value(quiet.to, place))
+            let zone = quiet.zone < 0 ? Node.null : try value(quiet.zone, place)
+            if let hours = QuietHours(from: from, to: to, zone: zone) {
+                notice.quiet = ["from": .int(hours.from), "to": .int(hours.to), "zone": .string(hours.zone.name)]
+            }
+        }
+        return notice
     }
 
     private func path(_ template: PathTemplate, _ node: Node, _ place: Int32) throws(ConsequenceFault) -> Path? {
@@ -230,22 +229,20 @@ extension RuleSet {
     /// Whether any place has a `.notify` or a `.webhook`.
     public var hasDeliveries: Bool { program.tables.places[0].delivers }
 
-    /// Whether an escalation (`then`) is still to be sent: none of its `unless` holds. One that the rules no longer have is sent, because
-    /// nobody has reacted.
+    /// Whether nothing has answered a notification that follows another one (`then`): none of its `unless` holds. If the rules no longer have
+    /// these conditions, it counts as unanswered, because somebody may be in danger.
     /// - Parameters:
-    ///   - number: the notice's `escalation`.
+    ///   - unless: the texts of the conditions.
     ///   - tree: the current tree.
-    public func isUnanswered(_ delivery: RuleDelivery, number: Int, in tree: Node, now: Int64) -> Bool {
-        let place = program.details.first { "\($0.pattern).notify" == delivery.rule }
-        guard let rule = place?.notifications.first(where: { $0.number == number }), place?.pattern.depth == delivery.source.depth else {
-            return true
-        }
+    public func isUnanswered(_ delivery: RuleDelivery, unless: [String], in tree: Node, now: Int64) -> Bool {
+        let place = program.details.first { $0.pattern.depth == delivery.source.depth && "\($0.pattern).notify" == delivery.rule }
+        guard let answers = place?.notifications.lazy.compactMap(\.unless).first(where: { $0.map(\.text) == unless }) else { return true }
         return Evaluator.run(program, old: tree, new: tree, auth: Self.hubAuth, now: now, query: nil) { evaluator in
             evaluator.textWork = min(evaluator.textWork, RulesLimits.rowTextWork)
             return delivery.source.keys.withUnsafeBufferPointer { keys in
                 evaluator.descend(keys)
-                return rule.unless.allSatisfy { condition in
-                    do throws(Fault) { return try !evaluator.boolean(condition) } catch { return true }
+                return answers.allSatisfy { answer in
+                    do throws(Fault) { return try !evaluator.boolean(answer.instruction) } catch { return true }
                 }
             }
         }

@@ -36,14 +36,17 @@ struct NotifyRule: Sendable {
     let acknowledged: Path?
     /// The place of the counters of notifications.
     let funnel: PathTemplate?
-    /// From the commit to the first attempt.
+    /// From the commit to the first attempt; of a `then`, from the first attempt of the notification before it.
     let waitMs: Int64
     /// From the first attempt to the last.
     let lastsMs: Int64
-    /// Instructions evaluated at the time of the first attempt: one that holds ends the notification. Not empty for a `then`.
-    let unless: [Int32]
-    /// The index among those of the place.
-    let number: Int
+    /// Of a `then`: the conditions asked at the time of the first attempt, of which one that holds ends the notification. Nil for others.
+    let unless: [Answer]?
+
+    struct Answer: Sendable {
+        let instruction: Int32
+        let text: String
+    }
 }
 
 /// One `.webhook` of a node: `"website"`, or `{"name": "website", "on": ["creation"], "if": …}`.
@@ -63,9 +66,10 @@ struct DeliveryCompiler {
     let functions: Functions
 
     /// The rules of a `.notify` and of its `then`s.
-    func compile(_ source: SourceNotify, number: Int, _ builder: inout ProgramBuilder) throws(TextFault) -> [NotifyRule] {
+    func compile(_ source: SourceNotify, _ builder: inout ProgramBuilder) throws(TextFault) -> [NotifyRule] {
         let condition = try rule(source.condition, &builder)
-        var (rules, stage, unless, delay): ([NotifyRule], SourceNotify?, [Int32], Int64) = ([], source, [], 0)
+        var (rules, stage, wait): ([NotifyRule], SourceNotify?, Int64) = ([], source, source.waitMs)
+        var unless: [NotifyRule.Answer] = []
         while let current = stage {
             let quiet: NotifyRule.Quiet? = if let (from, to, zone) = current.quiet {
                 NotifyRule.Quiet(from: try value(from, &builder), to: try value(to, &builder), zone: try value(zone, &builder))
@@ -76,10 +80,9 @@ struct DeliveryCompiler {
                     body: try texts(current.body, &builder), url: try value(current.url, &builder), tag: try value(current.tag, &builder),
                     urgent: try urgent(current.urgent, &builder), group: try value(current.combine, &builder), quiet: quiet,
                     acknowledged: current.acknowledged, funnel: try current.funnel.map { text throws(TextFault) in try place(text) },
-                    waitMs: delay + (delay == 0 ? current.waitMs : 0), lastsMs: current.lastsMs, unless: unless,
-                    number: number + rules.count))
-            if let text = current.unless { unless.append(try rule(text, isLate: true, &builder)) }
-            delay += current.afterMs
+                    waitMs: wait, lastsMs: current.lastsMs, unless: rules.isEmpty ? nil : unless))
+            if let text = current.unless { unless.append(.init(instruction: try rule(text, isLate: true, &builder), text: text.value)) }
+            wait = current.afterMs
             stage = current.then.first
         }
         return rules

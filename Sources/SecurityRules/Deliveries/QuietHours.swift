@@ -1,4 +1,12 @@
-import JSONTree
+public import JSONTree
+
+extension RuleDelivery.Notice {
+    /// The first time from `ms` on at which it may be sent: outside the quiet hours, or at once if it is urgent. Ms since the epoch.
+    public func allowed(from ms: Int64) -> Int64 {
+        guard !isUrgent, quiet.exists else { return ms }
+        return QuietHours(from: quiet.child("from"), to: quiet.child("to"), zone: quiet.child("zone"))?.next(ms) ?? ms
+    }
+}
 
 /// The hours of a day in which a person wants no sound.
 struct QuietHours {

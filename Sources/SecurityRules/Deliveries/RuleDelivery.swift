@@ -24,8 +24,10 @@ public struct RuleDelivery: Sendable, Equatable {
         public var acknowledged: Path?
         /// Where notifications are counted.
         public var funnel: Path?
-        /// The index among those of the place, for the `unless` of an escalation; nil if nothing is asked again.
-        public var escalation: Int?
+        /// The quiet hours: from and to in minutes after midnight, and the zone. Null without.
+        public var quiet = Node.null
+        /// Of a notification that follows another one (`then`): the expressions of which none may hold when it is due. Nil for a first one.
+        public var unless: [String]?
 
         /// The texts of other notifications of the same group, and the number of those left out.
         public var combined: [Texts] = []

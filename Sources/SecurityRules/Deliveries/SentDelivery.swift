@@ -15,7 +15,7 @@ extension RuleDelivery {
                 ("devices", .string(notice.devices.description)), ("title", notice.title), ("body", notice.body),
                 ("url", notice.url.map { .string($0) } ?? .null), ("tag", notice.tag.map { .string($0) } ?? .null),
                 ("urgent", notice.isUrgent ? true : .null), ("combine", notice.group.map { .string($0) } ?? .null),
-                ("wait", .int(due - at)), ("escalation", notice.escalation == nil ? .null : true),
+                ("wait", .int(due - at)), ("escalation", notice.unless == nil ? .null : true),
             ]
         case .event(let webhook, let before, let after):
             members = [("webhook", .string(webhook)), ("path", .string(source.description)), ("before", before), ("after", after)]

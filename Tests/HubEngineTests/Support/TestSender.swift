@@ -10,6 +10,7 @@ final class TestSender: DeliverySender {
         var sent: [OutgoingDelivery] = []
         var open: [Completion] = []
         var capacity = 10_000
+        var mailCapacity = 10_000
         var answer: @Sendable (OutgoingDelivery) -> DeliveryResult? = { _ in .delivered }
     }
 
@@ -21,6 +22,8 @@ final class TestSender: DeliverySender {
     }
 
     var capacity: Int { state.withLock { $0.capacity } }
+    var mailCapacity: Int { state.withLock { $0.mailCapacity } }
+    func set(mailCapacity: Int) { state.withLock { $0.mailCapacity = mailCapacity } }
     func set(capacity: Int) { state.withLock { $0.capacity = capacity } }
     func set(answer: @escaping @Sendable (OutgoingDelivery) -> DeliveryResult?) { state.withLock { $0.answer = answer } }
 

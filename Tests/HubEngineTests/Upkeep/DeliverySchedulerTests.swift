@@ -150,7 +150,7 @@ import Testing
 
     private static func outbox(_ it: RestartHarness, dead: Bool, after: String? = nil, limit: Int = 100) -> [OutboxEntry] {
         let found = Mutex<[OutboxEntry]>([])
-        it.hub.database.outbox(dead: dead, after: after, limit: limit) { entries in found.withLock { $0 = entries } }
+        it.hub.database.outbox(dead: dead, after: after, limit: limit) { entries, _ in found.withLock { $0 = entries } }
         it.settle()
         return found.withLock { $0 }
     }
@@ -273,6 +273,105 @@ import Testing
         #expect(sender.take().count == 1)
     }
 
+    /// An urgent notification does not wait for one that failed before it.
+    @Test func urgentDelivery_comesFirst() throws {
+        let sender = TestSender { _ in .later(afterMs: nil, reason: "busy") }
+        let it = try harness(sender)
+        _ = it.put("notes/a/1", ["t": "one"])
+        _ = it.put("notes/a/2", ["t": "two"])
+        it.advance(ms: 6_000)
+        #expect(sender.take() == ["one → /devices/a/d1"])
+        sender.set { _ in .delivered }
+        it.hub.database.sendTest(to: "devices/a/d1", title: "Test", text: "") { _ in }
+        it.advance(ms: 100)
+        #expect(sender.take() == ["Test → /devices/a/d1"])
+        it.advance(ms: 20_000)
+        #expect(sender.take() == ["one → /devices/a/d1", "two → /devices/a/d1"])
+    }
+
+    /// What was read or removed since the first attempt is not sent again, nor what has expired while the hub was down.
+    @Test func uselessDelivery_isNotSentAgain() throws {
+        let sender = TestSender { _ in .later(afterMs: nil, reason: "busy") }
+        let it = try harness(sender)
+        for n in 1...3 { _ = it.put(Path(["notes", Key("\(n)"), "1"]), ["t": .string("n\(n)")]) }
+        for n in 1...3 { _ = it.put(Path(["devices", Key("\(n)"), "d"]), Self.phone) }
+        it.advance(ms: 6_000)
+        #expect(sender.take().count == 3)
+        _ = it.put("notes/1/1/seen", true)
+        _ = it.put("notes/2/1", .null)
+        sender.set { _ in .delivered }
+        it.advance(ms: 15_000)
+        #expect(sender.take() == ["n3 → /devices/3/d"])
+
+        _ = it.put("notes/a/1", ["t": "late"])
+        it.advance(ms: 5_000)
+        it.restart(afterMs: 90_000_000)
+        it.advance(ms: 1_000)
+        #expect(sender.take() == [] && it.stored.deliveries.isEmpty)
+    }
+
+    @Test func removal_isNotNotified_ifTheNodeIsBack() throws {
+        let sender = TestSender()
+        let rules = #"{"rules":{".read":true,".write":true,"fine":{"$u":{".notify":{"on":"removal","devices":"devices/a","title":"$u"}}}}}"#
+        let it = try RestartHarness(rules, root: Self.root, sender: sender)
+        for u in ["x", "y"] as [Key] {
+            _ = it.put(Path(["fine", u]), 1)
+            _ = it.put(Path(["fine", u]), .null)
+        }
+        it.advance(ms: 1_000)
+        _ = it.put("fine/x", 2)
+        it.advance(ms: 6_000)
+        #expect(sender.take() == ["y → /devices/a/d1"])
+    }
+
+    @Test func quietHours_holdForRetries() throws {
+        let sender = TestSender { _ in .later(afterMs: nil, reason: "busy") }
+        let rules = #"""
+            {"rules":{".read":true,".write":true,"n":{"$n":{".notify":{"devices":"devices/a","title":"'x'","wait":0,
+              "quiet":{"from":"'1:00'","to":"'7:00'"}}}}}}
+            """#
+        // 0:59:55
+        let it = try RestartHarness(rules, root: Self.root, now: 3_595_000, sender: sender)
+        _ = it.put("n/1", 1)
+        it.advance(ms: 100)
+        #expect(sender.take() == ["x → /devices/a/d1"])
+        sender.set { _ in .delivered }
+        it.advance(ms: 3_600_000)
+        #expect(sender.take() == [])
+        it.advance(ms: 6 * 3_600_000 - 3_600_000 + 10_000)
+        #expect(sender.take() == ["x → /devices/a/d1"])
+    }
+
+    @Test func mails_haveRoomOfTheirOwn() throws {
+        let sender = TestSender()
+        sender.set(mailCapacity: 0)
+        var root = Self.root
+        root.set(["kind": "email", "address": "a@example.org"], at: "devices/b/d1")
+        let it = try harness(sender, root: root)
+        _ = it.put("notes/b/1", ["t": "x"])
+        it.advance(ms: 8_000)
+        #expect(sender.take() == ["x → /devices/b/d2"])
+        sender.set(mailCapacity: 1)
+        it.advance(ms: 2_000)
+        #expect(sender.take() == ["x → /devices/b/d1"])
+    }
+
+    /// A digest that fails stays one mail, and is tried again although its notifications are older than their time.
+    @Test func failedDigest_isRepeatedAsAWhole() throws {
+        let sender = TestSender { _ in .later(afterMs: nil, reason: "busy") }
+        var root = Self.root
+        root.set(["m": ["kind": "email", "address": "a@example.org", "every": 604_800]], at: "devices/a")
+        var limits = EngineLimits()
+        limits.clockCheckMs = 86_400_000
+        let it = try harness(sender, root: root, limits: limits)
+        for n in 1...3 { _ = it.put(Path(["notes", "a", Key("\(n)")]), ["t": .string("n\(n)")]) }
+        it.advance(ms: 604_800_000)
+        #expect(sender.take() == ["[n1, n2, n3] → /devices/a/m"])
+        sender.set { _ in .delivered }
+        it.advance(ms: 20_000)
+        #expect(sender.take() == ["[n1, n2, n3] → /devices/a/m"] && it.stored.deliveries.isEmpty)
+    }
+
     @Test func mailDigest_isOneMail() throws {
         let sender = TestSender()
         var root = Self.root
@@ -288,20 +387,55 @@ import Testing
         #expect(it.stored.deliveries.isEmpty && it.root.child("reach") == ["all": ["sent": 3, "delivered": 3]])
     }
 
-    @Test func tooManyDeliveries_refuseClients_notTheHub() throws {
+    /// Notifications beyond a limit are left out, and an event beyond one refuses the client's commit. The hub's own commits are never refused.
+    @Test func tooManyDeliveries_areLeftOut_orRefuseTheEvent() throws {
         var limits = EngineLimits()
         (limits.deliveries, limits.systemWrites, limits.continuedAtOnce) = (3, 2, 2)
         var root = Self.root
         root.set(.object((0..<5).map { (Key("u\($0)"), ["x": true]) }), at: "subs")
-        let it = try harness(TestSender(), root: root, limits: limits)
-        for n in 1...3 { #expect(it.put(Path(["notes", "a", Key("\(n)")]), ["t": "x"]) == "ok 0") }
-        #expect(it.put("notes/a/4", ["t": "x"]).hasPrefix("error 0 unavailable"))
-        #expect(it.root.node(at: "notes/a/4").isNull)
+        let it = try harness(TestSender { _ in nil }, root: root, limits: limits)
+        for n in 1...4 { #expect(it.put(Path(["notes", "a", Key("\(n)")]), ["t": "x"]) == "ok 0") }
+        #expect(it.stored.deliveries.count == 3 && it.counters.deliveriesLeftOut == 1)
+        #expect(it.put("feedback/1", 1) == "error 0 unavailable" && it.root.child("feedback").isNull)
         // Rows of inboxes are written in any case.
         #expect(it.put("news/k", "x") == "ok 0")
-        #expect(it.root.child("notes").childCount == 6 && it.counters.deliveriesLeftOut == 5 && it.stored.deliveries.count == 3)
+        #expect(it.root.child("notes").childCount == 6 && it.counters.deliveriesLeftOut == 6 && it.stored.deliveries.count == 3)
+    }
+
+    @Test func oneRecipient_cannotFillTheOutbox() throws {
+        var limits = EngineLimits()
+        limits.deliveriesOfRecipient = 2
+        let sender = TestSender()
+        let it = try harness(sender, limits: limits)
+        for n in 1...3 { #expect(it.put(Path(["notes", "a", Key("\(n)")]), ["t": .string("a\(n)")]) == "ok 0") }
+        #expect(it.put("notes/b/1", ["t": "b"]) == "ok 0")
         it.advance(ms: 6_000)
-        #expect(it.put("notes/a/4", ["t": "x"]) == "ok 0")
+        #expect(sender.take().sorted() == ["a1 → /devices/a/d1", "a2 → /devices/a/d1", "b → /devices/b/d1", "b → /devices/b/d2"])
+        #expect(it.counters.deliveriesLeftOut == 1)
+        #expect(it.put("notes/a/4", ["t": "a4"]) == "ok 0")
+        it.advance(ms: 6_000)
+        #expect(sender.take() == ["a4 → /devices/a/d1"])
+    }
+
+    @Test func bytes_areBounded() throws {
+        var limits = EngineLimits()
+        limits.deliveryBytes = 3_000
+        let it = try harness(TestSender { _ in nil }, limits: limits)
+        let text = Node.string(String(repeating: "x", count: 1_000))
+        #expect(it.put("feedback/1", text) == "ok 0")
+        #expect(it.put("feedback/2", text) == "error 0 unavailable")
+        #expect(it.put("feedback/2", 1) == "ok 0")
+    }
+
+    /// A recipient's dead letters do not push out those of others.
+    @Test func deadLetters_ofOneRecipient_areFew() throws {
+        var limits = EngineLimits()
+        limits.deadLettersOfRecipient = 2
+        let it = try harness(TestSender { _ in .refused(reason: "x") }, limits: limits)
+        _ = it.put("feedback/1", 1)
+        for n in 1...4 { _ = it.put(Path(["notes", "a", Key("\(n)")]), ["t": .string("a\(n)")]) }
+        it.advance(ms: 6_000)
+        #expect(Self.outbox(it, dead: true).map(\.source) == ["feedback/1", "notes/a/3", "notes/a/4"])
     }
 
     @Test func deadLetters_makeRoomForNewOnes() throws {
@@ -356,7 +490,7 @@ import Testing
             #expect(Set(sent).isSubset(of: expected), "\(batch): \(sent)")
             if state.root.node(at: "alarms/1").exists { #expect(it.stored.deliveries.isEmpty, "\(batch)") }
             let missing = expected.subtracting(sent).filter { id in
-                state.deliveries.ascending(from: nil).contains { key, _ in id.hasPrefix(key.string.split(separator: ".")[0]) }
+                state.deliveries.ascending(from: nil).contains { key, _ in id.hasPrefix(key.string.split(separator: ":")[0]) }
             }
             let open = missing.filter { id in !Self.wasDone(id, in: state) }
             #expect(open.isEmpty, "\(batch): \(open)")
@@ -368,7 +502,7 @@ import Testing
         let notice = String(id.split(separator: " ")[0])
         var isSplit = false
         for (key, node) in state.deliveries.ascending(from: nil) {
-            if key.string.hasPrefix(notice + ".") { isSplit = true }
+            if key.string.hasPrefix(notice + ":") { isSplit = true }
             if case .string(let device) = node.child("device").leaf, key.string.hasPrefix(notice), id.hasSuffix("/" + device.string) { return false }
         }
         return isSplit

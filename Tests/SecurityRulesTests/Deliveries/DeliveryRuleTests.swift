@@ -84,13 +84,13 @@ import Testing
         let found = try Self.deliveries(rules, "null", [("alarms/1", #"{"to":"x","next":"y"}"#)])
         #expect(found.map(\.summary.json) == [
             #"{"devices":"/devices/x","title":"Alarm","wait":5000}"#,
-            #"{"devices":"/devices/y","escalation":true,"title":"Alarm","wait":60000}"#,
-            #"{"devices":"/devices/y","escalation":true,"title":"Still no answer","urgent":true,"wait":360000}"#,
+            #"{"devices":"/devices/y","escalation":true,"title":"Alarm","wait":65000}"#,
+            #"{"devices":"/devices/y","escalation":true,"title":"Still no answer","urgent":true,"wait":365000}"#,
         ])
         for delivery in found.dropFirst() {
-            guard case .notification(let notice) = delivery.content, let number = notice.escalation else { throw Missing() }
+            guard case .notification(let notice) = delivery.content, let unless = notice.unless else { throw Missing() }
             func isUnanswered(_ tree: String, _ rules: RuleSet) throws -> Bool {
-                rules.isUnanswered(delivery, number: number, in: try Node(json: tree), now: 5)
+                rules.isUnanswered(delivery, unless: unless, in: try Node(json: tree), now: 5)
             }
             #expect(try isUnanswered(#"{"alarms":{"1":{"to":"x"}}}"#, rules))
             #expect(try !isUnanswered(#"{"alarms":{"1":{"to":"x","safe":1}}}"#, rules))
