@@ -51,6 +51,7 @@ final class Exchange {
         // The loop ends what takes too long, by its own clock. libcurl has a limit to divide among several addresses, as it tries the next
         // one after half of it; for a single one it must not end connecting after its five minutes.
         transfer.set(CURLOPT_CONNECTTIMEOUT_MS, addresses.count > 1 ? limits.connectMs : Int(Int32.max))
+        transfer.set(CURLOPT_MAXAGE_CONN, limits.reuseSeconds)
         if let certificates { transfer.set(CURLOPT_CAINFO, certificates) }
         // No `Expect: 100-continue`, which would cost a round trip.
         let fields = request.fields.map { $0.value.isEmpty ? "\($0.name);" : "\($0.name): \($0.value)" }

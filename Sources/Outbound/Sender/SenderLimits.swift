@@ -18,8 +18,10 @@ public struct SenderLimits: Sendable, Equatable {
     package var lookupMs = 5_000, connectMs = 5_000, exchangeMs = 10_000
     /// Most bytes of an answer's head, and of its body: the rest is not read.
     package var headBytes = 16 << 10, bodyBytes = 16 << 10
-    /// How long unused connections are kept.
+    /// How long unused connections are kept, once there are no requests at all.
     package var idleMs: Int64 = 30_000
+    /// The age up to which an unused connection is used again while there are other requests, in s of real time, which libcurl measures.
+    package var reuseSeconds = 118
     /// Most lookups at once of known names, and of new names; names whose last lookup was slow have half as many.
     package var lookupsAtOnce = 16
     /// Most names whose addresses are kept.

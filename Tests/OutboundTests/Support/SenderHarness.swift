@@ -35,6 +35,7 @@ final class SenderHarness: Sendable {
         var configuration = OutboundConfiguration()
         try configuration.set(privateHosts: allowing)
         configuration.certificates = certificates
+        configuration.limits.reuseSeconds = Int(Int32.max)
         change(&configuration.limits)
         sender = OutboundSender(configuration, mail: mail, scheduler: scheduler ?? clock.scheduler, lookup: lookup)
     }
