@@ -51,6 +51,27 @@ import Testing
         #expect(try hub.entries().isEmpty)
     }
 
+    @Test func event_isSentToItsWebhook() throws {
+        let hub = try NotifyingHub()
+        try hub.owner.put("/orders/o1.json", #"{"state":"open"}"#)
+        try hub.owner.put("/orders/o1/state.json", #""paid""#)
+        #expect(becomes { hub.endpoint.requests.count == 2 })
+        let bodies = try hub.endpoint.requests.map { try JSONValue($0.body) }
+        #expect(hub.endpoint.requests.allSatisfy { $0.path == "/shop" && $0.fields["vigla-signature"] != nil })
+        #expect(bodies.map { $0["event"]?["event"] } == ["creation", "change"])
+        #expect(bodies.allSatisfy { $0["type"] == "event" && $0["event"]?["path"] == "/orders/o1" })
+        #expect(bodies[1]["event"]?["before"] == ["state": "open"] && bodies[1]["event"]?["after"] == ["state": "paid"])
+    }
+
+    @Test func deviceThatIsGone_losesItsRow() throws {
+        let hub = try NotifyingHub()
+        try hub.owner.put("/devices/ana/d2.json", #"{"kind":"webhook","name":"phone"}"#)
+        try hub.notify("n1")
+        #expect(try becomes { try hub.owner.get("/devices/ana/d2.json") == "200 null" })
+        #expect(try hub.owner.get("/devices/ana/d1/topic.json") == #"200 "good""#)
+        #expect(try hub.entries().isEmpty)
+    }
+
     @Test func test_isSentToOneDevice() throws {
         let hub = try NotifyingHub()
         let answer = try hub.owner.ask("POST", "/.outbox/test.json", #"{"device":"/devices/ana/d1","title":"Hello","text":"there"}"#)
@@ -96,16 +117,22 @@ private final class NotifyingHub {
     init() throws {
         let endpoint = try TestEndpoint { request in
             let topic = (try? JSONValue(request.body))?["topic"]?.string
-            return .text(topic == "busy" ? "HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n" : TestEndpoint.created)
+            let status = topic == "busy" ? "503 x" : request.path == "/gone" ? "410 x" : "201 x"
+            return .text("HTTP/1.1 \(status)\r\nContent-Length: 0\r\n\r\n")
         }
         let rules = try RuleSet(parsing: Array("""
-            {"rules":{".read":true,".write":true,"notes":{"$u":{"$n":{".notify":{
+            {"rules":{".read":true,".write":true,"orders":{"$o":{".webhook":"shop"}},"notes":{"$u":{"$n":{".notify":{
               "devices":"devices/$u","title":"'Lunch ' + $n","body":"'at one'","wait":0}}}}}}
             """.utf8))
         let ntfy = try NtfyServer(url: endpoint.url(), isPrivate: true)
+        let webhooks = [
+            "shop": try Webhook(url: endpoint.url("/shop"), secret: "a secret of the test", isPrivate: true),
+            "phone": try Webhook(url: endpoint.url("/gone"), secret: "a secret of the test", isPrivate: true, acceptsDevices: true),
+        ]
         server = try TestServer { settings in
             settings.rules = rules
             settings.outbound.ntfyServers = ["home": ntfy]
+            settings.outbound.webhooks = webhooks
         }
         owner = try RESTPeer.owner(server)
         self.endpoint = endpoint
