@@ -33,8 +33,9 @@ extension AdministrativeCall {
         guard 1...Database.outboxPage ~= limit else {
             return refuse(.badRequest, "limit is a number from 1 to \(Database.outboxPage).")
         }
-        database.outbox(dead: state == "dead", after: parameter("after"), limit: limit) { entries in
-            answer(["entries": .array(entries.map(\.json))])
+        database.outbox(dead: state == "dead", after: parameter("after"), limit: limit) { entries, next in
+            let members: [JSONValue.Member] = [.init("entries", .array(entries.map(\.json)))]
+            answer(.object(members + (next.map { [.init("next", .string($0))] } ?? [])))
         }
     }
 

@@ -54,18 +54,8 @@ struct OutboxCommand: ParsableCommand {
             if (id == nil) == !all { throw ValidationError("Name either one dead letter with --id, or --all.") }
         }
 
-        /// Sends requests until all are changed.
-        /// - Returns: their number.
-        func change(_ send: (_ query: String) -> JSONValue) -> Int64 {
-            if let id { return send("?id=\(UserText.escaped(id))")["count"]?.int ?? 0 }
-            var sum: Int64 = 0
-            while true {
-                let count = send("?all=true")["count"]?.int ?? 0
-                sum += count
-                // The hub changes up to 500 in one request.
-                if count < 500 { return sum }
-            }
-        }
+        /// The query that selects them.
+        var query: String { id.map { "?id=\(UserText.escaped($0))" } ?? "?all=true" }
     }
 
     fileprivate static func letters(_ count: Int64) -> String { "\(count) dead letter\(count == 1 ? "" : "s")" }
@@ -83,14 +73,14 @@ struct OutboxCommand: ParsableCommand {
         }
 
         func run() {
-            var entries: [JSONValue] = []
+            var (entries, after) = ([JSONValue](), "")
             while entries.count < limit {
-                let after = entries.last?["id"]?.string.map { "&after=\(UserText.escaped($0))" } ?? ""
-                let count = min(1_000, limit - entries.count)
-                let state = waiting ? "waiting" : "dead"
-                let page = hub.send("GET", ".json?state=\(state)&limit=\(count)\(after)")["entries"]?.elements ?? []
-                entries += page
-                if page.count < count { break }
+                let (count, state) = (min(1_000, limit - entries.count), waiting ? "waiting" : "dead")
+                let page = hub.send("GET", ".json?state=\(state)&limit=\(count)\(after)")
+                entries += page["entries"]?.elements ?? []
+                // A page may be short or empty before the last one.
+                guard let next = page["next"]?.string else { break }
+                after = "&after=\(UserText.escaped(next))"
             }
             if json {
                 for entry in entries { StandardStream.output.line(String(decoding: entry.bytes, as: UTF8.self)) }
@@ -118,7 +108,7 @@ struct OutboxCommand: ParsableCommand {
         @OptionGroup var chosen: Letters
 
         func run() {
-            let count = chosen.change { hub.send("POST", "/retry.json\($0)") }
+            let count = hub.send("POST", "/retry.json\(chosen.query)")["count"]?.int ?? 0
             StandardStream.output.line("\(OutboxCommand.letters(count)) will be tried again")
             end()
         }
@@ -130,7 +120,7 @@ struct OutboxCommand: ParsableCommand {
         @OptionGroup var chosen: Letters
 
         func run() {
-            let count = chosen.change { hub.send("DELETE", ".json\($0)") }
+            let count = hub.send("DELETE", ".json\(chosen.query)")["count"]?.int ?? 0
             StandardStream.output.line("\(OutboxCommand.letters(count)) discarded")
             end()
         }
