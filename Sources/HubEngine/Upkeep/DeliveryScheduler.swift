@@ -257,7 +257,7 @@ final class DeliveryScheduler: @unchecked Sendable {
     private func expandToDevices(_ id: Key, _ delivery: StoredDelivery, _ now: Int64, _ turn: inout DeliveryTurn) {
         guard var notice = delivery.notice else { return }
         turn.remove(id)
-        guard isWanted(delivery, now) else { return turn.count(notice, "skipped") }
+        guard isWanted(delivery, now), now <= delivery.content.expires else { return turn.count(notice, "skipped") }
         let others = Self.group(of: delivery).map { queue.takeGroup($0, by: now + Self.combinedMs) } ?? []
         for other in others where other != id {
             guard let more = self.delivery(other), let next = more.notice else { continue }
@@ -283,8 +283,12 @@ final class DeliveryScheduler: @unchecked Sendable {
         for (key, row) in content.root.node(at: notice.devices).children.descending().prefix(context.limits.devicesOfRecipient) {
             var device = delivery
             (device.content.content, device.device) = (.notification(notice), notice.devices.appending(key))
-            device.content.due = notice.isUrgent ? now : Self.digestTime(row, now) ?? now
-            device.content.expires = device.content.due + (delivery.content.expires - delivery.content.due)
+            // A digest may leave later than its notifications would expire.
+            if !notice.isUrgent, let time = Self.digestTime(row, now) {
+                (device.content.due, device.content.expires) = (time, time + delivery.content.expires - delivery.content.due)
+            } else {
+                device.content.due = now
+            }
             device.state = .init(due: device.content.due, expires: device.content.expires)
             // Its notification is replaced, so only the bytes count.
             guard room.takeBytes(device.contentNode.deliveryBytes) else {
