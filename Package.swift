@@ -76,8 +76,8 @@ let package = Package(
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "WireProtocolsTests", dependencies: ["CZlib", "LiveQueries", "TestSupport", "WireProtocols"], exclude: ["Corpora"], swiftSettings: shared),
         // security rules: parse → check → compile → evaluate, with trace
-        .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
-        .testTarget(name: "SecurityRulesTests", dependencies: ["JSONTree", "SecurityRules", "TestSupport"], exclude: ["Corpora"], swiftSettings: shared),
+        .target(name: "SecurityRules", dependencies: ["JSONTree", "LiveQueries"], swiftSettings: shared + hotPath),
+        .testTarget(name: "SecurityRulesTests", dependencies: ["JSONTree", "LiveQueries", "SecurityRules", "TestSupport"], exclude: ["Corpora"], swiftSettings: shared),
         // live queries: filters, nearness, and which queries a change of one child affects
         .target(name: "LiveQueries", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "LiveQueriesTests", dependencies: ["JSONTree", "LiveQueries", "TestSupport"], swiftSettings: shared),

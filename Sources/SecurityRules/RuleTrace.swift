@@ -74,6 +74,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var follows: [SystemWrite] = []
     /// What leaves the hub because of the write.
     public private(set) var deliveries: [RuleDelivery] = []
+    /// The hits of watches among them, as if nothing had been found before.
+    public private(set) var hits: [WatchHit] = []
     /// The consequence that a `.validate` refuses, which refuses the whole write.
     public private(set) var refusedWrite: SystemWrite?
     /// Inbox rows that follow in commits of their own.
@@ -99,8 +101,9 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
 
     /// Adds the consequences of the write.
     mutating func add(_ found: Consequences, _ validation: [Step], areAdmitted: Bool) {
-        (follows, continued, continuedRemovals) = (found.writes, found.continued.map(\.rows), found.continuedRemovals)
         deliveries = found.deliveries
+        (follows, hits) = (found.writes, found.hits)
+        (continued, continuedRemovals) = (found.continued.map(\.rows), found.continuedRemovals)
         steps += validation
         isAllowed = areAdmitted
         guard let refused = refusal?.path else { return }

@@ -36,7 +36,14 @@ public enum RulesLimits {
     /// Most text work of the `if` of an `.inbox` for one candidate.
     public static let rowTextWork = 65_536
 
-    /// Most counters, copies and inboxes of a file, together.
+    /// Most watches of a place and of a file, and most places in `on`.
+    public static let watchesOfPlace = 8
+    public static let watches = 100
+    public static let placesOfWatch = 8
+    /// The largest radius of a watch in metres: a larger one finds nothing, and neither does one that is not above 0.
+    public static let watchMetres = 1_000_000.0
+
+    /// Most counters, copies, inboxes and watches of a file, together.
     public static let countersAndCopies = 1_000
     /// Most functions of a file.
     public static let functions = 1_000

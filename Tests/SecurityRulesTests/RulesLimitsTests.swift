@@ -142,7 +142,7 @@ import Testing
         do throws(RulesErrors) {
             _ = try RuleSet(parsing: rules(600, 401))
             Issue.record("not refused")
-        } catch { #expect(error.errors.map(\.description) == ["2:\(rules(600, 400).split(separator: "\n")[1].utf8.count - 3): At most 1000 counters, copies and inboxes."]) }
+        } catch { #expect(error.errors.map(\.description) == ["2:\(rules(600, 400).split(separator: "\n")[1].utf8.count - 3): At most 1000 counters, copies, inboxes and watches."]) }
     }
 
     @Test func upperCase_isBounded_asOtherComputedStrings() throws {

@@ -1,3 +1,5 @@
+package import JSONTree
+
 extension GeoIndex {
     /// Calls `body` with the points in a region, unordered, until it returns false. Cells outside of it are not opened, and points of cells
     /// that lie in it are not tested.
@@ -60,5 +62,18 @@ extension GeoIndex {
             }
         }
         return (sum, isExact)
+    }
+}
+
+extension GeoIndex {
+    /// The children in a region, in no order. O(cells met + children found)
+    /// - Returns: at most one more than `most`.
+    package func keys(in region: Region, atMost most: Int) -> [Key] {
+        var keys: [Key] = []
+        visit(region) { entry in
+            keys.append(entry.key)
+            return keys.count <= most
+        }
+        return keys
     }
 }

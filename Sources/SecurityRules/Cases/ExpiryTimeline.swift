@@ -11,6 +11,8 @@ struct ExpiryTimeline {
     private let begin: Int64
     /// What left the hub since the start.
     private(set) var sent: [RuleDelivery] = []
+    /// Until when watches are silent about what they have found.
+    private var muted: [WatchPair: Int64]
 
     /// A node that could not end as its rules say.
     struct Fault: Error {
@@ -20,8 +22,10 @@ struct ExpiryTimeline {
     /// Most nodes that may end: beyond it the rules are assumed to loop.
     private static let most = 10_000
 
-    init(_ rules: RuleSet, _ tree: Node, now: Int64) {
+    /// - Parameter hits: those of the write before.
+    init(_ rules: RuleSet, _ tree: Node, now: Int64, hits: [WatchHit]) {
         (self.rules, self.tree, self.now, begin) = (rules, tree, now, now)
+        muted = Dictionary(hits.map { ($0.pair, $0.mutedUntil) }) { $1 }
     }
 
     /// Advances the clock.
@@ -50,7 +54,8 @@ struct ExpiryTimeline {
         do throws(ConsequenceFault) {
             writes = try rules.expiry(of: path, in: old, written: time, now: now)
             for write in writes { tree.set(write.value, at: write.path) }
-            found = try rules.consequences(of: writes.map(\.path), old: old, new: tree, by: .administrator, now: now)
+            found = try rules.consequences(of: writes.map(\.path), old: old, new: tree, by: .administrator, now: now,
+                watches: WatchState { [muted] in muted[$0] })
         } catch { throw Fault(message: "\(error)") }
         var (work, left) = (rules.textWork, Int.max)
         guard rules.isValidSystemWrite(writes.map(\.path), old: old, new: tree, now: now),
@@ -59,6 +64,8 @@ struct ExpiryTimeline {
         sent += found.deliveries
         tree = rules.continuing(
             found.continued.map(\.rows), found.continuedRemovals, old: old, in: found.tree, now: now, sending: &sent)
+        for hit in found.hits { muted[hit.pair] = hit.mutedUntil }
+        muted = muted.filter { tree.exists(at: $0.key.watch) && tree.exists(at: $0.key.item) }
         for changed in (writes + found.writes).map(\.path) {
             rules.visitExpiring(changed, old: old, new: tree, atMost: &left) { written[$0] = now }
         }

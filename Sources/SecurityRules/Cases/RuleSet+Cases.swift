@@ -61,7 +61,7 @@ extension RuleSet {
             after = continuing(trace.continued, trace.continuedRemovals, old: test.data, in: after, now: test.now, sending: &sent)
         }
         if trace.isAllowed, let until = test.until {
-            var timeline = ExpiryTimeline(self, after, now: test.now)
+            var timeline = ExpiryTimeline(self, after, now: test.now, hits: trace.hits)
             do throws(ExpiryTimeline.Fault) { after = try timeline.advance(to: until) } catch { return (error.message, trace) }
             sent += timeline.sent
         }

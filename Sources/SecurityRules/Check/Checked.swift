@@ -66,4 +66,6 @@ struct Scope {
     var isRowFilter = false
     /// The meaning of `each`; nil where `each` is not available.
     var each: SnapshotTerm?
+    /// What an expression of a `.watch` sees; nil elsewhere.
+    var watch: WatchScope?
 }

@@ -30,6 +30,7 @@ extension Checker {
         // A function sees its parameters alone: no wildcards, and no `each`.
         var scope = self.scope
         (scope.captures, scope.each) = ([:], nil)
+        scope.watch = scope.watch.map { WatchScope(isRadius: $0.isRadius) }
         var inner = Checker(scope: scope, functions: functions)
         inner.arguments = Dictionary(zip(parameters, given)) { first, _ in first }
         let checked = try functions.expand(name) { () throws(ExpressionError) in

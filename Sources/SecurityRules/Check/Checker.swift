@@ -91,6 +91,7 @@ struct Checker {
             let after = name == "data" ? "newData" : "newRoot"
             throw ExpressionError(at: span, message: "'\(name)' is not seen here: say '\(after)', as it is after the write.")
         }
+        if let found = try scope.watch?.variable(name, span) { return found }
         if let part = scope.expiry, let term = try expiryVariable(name, part, span) { return value(term, .number) }
         switch name {
         case "auth": return value(.auth, .auth)
@@ -112,7 +113,7 @@ struct Checker {
             if let argument = arguments[name] { return try functions.value(of: argument, span) }
             guard let depth = scope.captures[name] else {
                 let known = Self.variables + ["true", "false", "null"] + scope.captures.keys.sorted() + arguments.keys.sorted()
-                    + functions.names
+                    + functions.names + (scope.watch?.names ?? [])
                 throw ExpressionError(at: span, message: "Unknown variable '\(name)'.", unknown: name, among: known)
             }
             return value(.capture(depth: depth), .string)

@@ -195,6 +195,7 @@ extension RulesLinter {
             let row = PartialValue(inbox.value, scope, functions)
             refused(inbox.to.quote, "The row", "every write of its node", targets.refusal(at: to.steps, row))
         }
+        watchTargets(node, captures: captures, depth: depth, &targets)
         for text in node.removes.flatMap(\.to) {
             guard let template = try? PathTemplate(text.value, captures: captures) else { continue }
             guard let refusal = targets.refusal(at: template.steps, .nothing) else { continue }
@@ -230,7 +231,7 @@ extension RulesLinter {
         refused(log.quote, "This row", "the end of the node", refusal)
     }
 
-    private mutating func refused(_ offset: Int, _ what: String, _ also: String, _ refusal: RefusedTargets.Refusal?) {
+    mutating func refused(_ offset: Int, _ what: String, _ also: String, _ refusal: RefusedTargets.Refusal?) {
         guard let refusal else { return }
         let (line, column) = text.position(at: refusal.offset)
         warn(offset, "\(what) is always refused by \(refusal.rule) (\(line):\(column)), and \(also) with it.")

@@ -13,6 +13,7 @@ extension RuleSet {
         var faults: [LocatedError] = []
         linter.functions.add(reader.functions, text, &faults)
         linter.findWrittenByHub(root, [], [:])
+        linter.geo = GeoPlaces(root: root)
         linter.visit(root, LintScope())
         linter.functionsWithoutCalls()
         var targets = RefusedTargets(root: root, functions: linter.functions)
@@ -37,6 +38,8 @@ struct RulesLinter {
     let text: RulesText
     private(set) var warnings: [LocatedError] = []
     let functions = Functions()
+    /// The places with a `.geoIndex`.
+    fileprivate(set) var geo = GeoPlaces(root: SourceNode(offset: 0))
     /// Offsets of comparisons already reported, so that a function's are reported once.
     private var reportedComparisons: Set<String> = []
     /// The places that consequences write.
@@ -71,6 +74,7 @@ struct RulesLinter {
             var builder = ProgramBuilder()
             _ = try? InboxCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(inbox, number: 0, &builder)
         }
+        watches(of: node, above.steps, above.captures)
         if node.account?.isOfLeaf == false, let counter = node.counts.first(where: \.creates) {
             warn(
                 counter.text.quote,
@@ -109,7 +113,7 @@ struct RulesLinter {
     /// Collects the places that consequences write: there a `.validate` is evaluated although no client may write.
     fileprivate mutating func findWrittenByHub(_ node: SourceNode, _ steps: [RefusedTargets.Step], _ captures: [String: Int]) {
         writtenByHub += node.counts.map { steps + [.key($0.name)] }
-        for text in node.copies.map(\.to) + node.inboxes.map(\.to) {
+        for text in node.copies.map(\.to) + node.inboxes.map(\.to) + node.watches.map(\.toWithItem) {
             if let to = try? PathTemplate(text.value, captures: captures) { writtenByHub.append(to.steps) }
         }
         for log in node.expiries.compactMap(\.log) {
@@ -192,6 +196,7 @@ struct RulesLinter {
         }
         let deliveries = node.notifications.flatMap(\.texts) + node.webhooks.compactMap(\.condition)
         return node.removes.compactMap(\.condition) + node.copies.compactMap(\.condition) + inboxes + deliveries
+            + node.watches.flatMap(\.expressions)
     }
 
     private static func mentionsAuth(_ text: LocatedString) -> Bool {

@@ -11,6 +11,8 @@ struct Term {
         case now
         /// ms of the last commit at or below the node.
         case written
+        /// Metres from the centre of a watch to what it has found.
+        case distance
         case auth
         /// The key that a wildcard at this depth of the rules is bound to; the root is depth 0.
         case capture(depth: Int)
@@ -65,7 +67,7 @@ struct Term {
     func forEach(_ body: (Term) -> Void) {
         body(self)
         switch kind {
-        case .constant, .now, .written, .auth, .capture, .query, .condition, .opaque(nil): break
+        case .constant, .now, .written, .distance, .auth, .capture, .query, .condition, .opaque(nil): break
         case .not(let a), .negate(let a), .property(let a, _), .length(let a), .recase(let a, _), .matches(let a, _), .fold(let a),
             .dayOf(let a, _), .dayNumber(let a), .call(let a):
             a.forEach(body)

@@ -37,7 +37,7 @@ enum Operation: UInt8 {
 
     // Yield a value.
     case constant
-    case now, auth, written
+    case now, auth, written, distance
     /// auth's `uid`, the most used property.
     case uid
     /// a: depth of the wildcard.

@@ -24,6 +24,11 @@ final class Program: Sendable {
     let hasInboxes: Bool
     /// The indexed places of copies with an `each` and of set members, by index.
     let indexed: [IndexedPlaces]
+    /// All watches, and the places whose children they find.
+    let watches: [WatchRule]
+    let watchedPlaces: [WatchedPlace]
+    /// The places that watches depend on, each with everything below it.
+    let watchPatterns: [[Key?]]
     /// All counters, and the sets they count.
     let counters: [Counter]
     let sets: CounterSets
@@ -39,13 +44,16 @@ final class Program: Sendable {
         details = builder.details
         functions = builder.functions
         hasMessages = builder.details.contains { !$0.messages.isEmpty }
-        hasConsequences = builder.places.first.map { $0.removes || $0.counts || $0.copies || $0.delivers } ?? false
+        hasConsequences = !builder.watches.isEmpty
+            || builder.places.first.map { $0.removes || $0.counts || $0.copies || $0.delivers } ?? false
         copies = builder.places.first?.copies ?? false
         hasRates = builder.places.first?.rates ?? false
         hasExpiry = builder.places.first?.expires ?? false
         readsWritten = builder.places.contains { $0.readsWritten }
         indexed = builder.indexed
         hasInboxes = builder.details.contains { !$0.inboxes.isEmpty }
+        (watches, watchedPlaces) = (builder.watches, builder.watchedPlaces)
+        watchPatterns = Array(Set(builder.watches.flatMap(\.patterns)))
         counters = builder.counters
         accounts = builder.accounts
         sets = CounterSets(builder.counters)
@@ -226,6 +234,8 @@ struct PlaceDetails: Sendable {
     /// What leaves the hub because of the node.
     var notifications: [NotifyRule] = []
     var webhooks: [WebhookRule] = []
+    /// Whether the node has watches.
+    var watches = false
     /// When and how the node ends.
     var expires: [ExpiryRule] = []
     /// The indexes of the node's counters.

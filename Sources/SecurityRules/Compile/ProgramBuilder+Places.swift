@@ -55,6 +55,12 @@ extension ProgramBuilder {
 
     mutating func addNotifications(_ rules: [NotifyRule], at place: Int32) { details[Int(place)].notifications += rules }
     mutating func addWebhook(_ rule: WebhookRule, at place: Int32) { details[Int(place)].webhooks.append(rule) }
+    mutating func addWatch(_ watch: WatchRule, at place: Int32) {
+        var watch = watch
+        watch.place = place
+        watches.append(watch)
+        details[Int(place)].watches = true
+    }
 
     /// Adds an `.expire` to a place; its instructions are those emitted since `start`.
     mutating func addExpiry(_ rule: ExpiryRule, from start: Int, at place: Int32) {

@@ -19,6 +19,9 @@ struct ProgramBuilder {
     var functions: [(name: String, source: RuleSource)] = []
     /// The indexed places of copies with an `each` and of set members.
     var indexed: [IndexedPlaces] = []
+    /// All watches, and the places whose children they find.
+    var watches: [WatchRule] = []
+    private(set) var watchedPlaces: [WatchedPlace] = []
     var counters: [Counter] = []
     /// The `.account` rules, applied when an account is deleted.
     var accounts: [AccountRule] = []
@@ -60,7 +63,7 @@ struct ProgramBuilder {
     private func readsData(_ instruction: Instruction) -> Bool {
         func reads(_ operand: Int32) -> Bool { code[Int(operand)].readsData }
         switch instruction.operation {
-        case .no, .yes, .queryFlag, .constant, .now, .written, .auth, .uid, .capture, .queryField, .queryCondition: return false
+        case .no, .yes, .queryFlag, .constant, .now, .written, .distance, .auth, .uid, .capture, .queryField, .queryCondition: return false
         case .place, .shared, .below, .parent, .exists, .hasChildren, .isKind, .hasAll, .hasAny, .equals, .sharesKey, .val,
             .valOr, .childCount, .priority, .opaque:
             return true
@@ -76,6 +79,12 @@ struct ProgramBuilder {
         keys.append(key)
         keyNumbers[key] = Int32(keys.count - 1)
         return Int32(keys.count - 1)
+    }
+
+    mutating func number(_ place: WatchedPlace) -> Int {
+        if let known = watchedPlaces.firstIndex(of: place) { return known }
+        watchedPlaces.append(place)
+        return watchedPlaces.count - 1
     }
 
     private mutating func number(_ constant: Node) -> Int32 {
@@ -98,6 +107,7 @@ struct ProgramBuilder {
         case .constant(let node): return emit(.constant, number(node))
         case .now: return emit(.now)
         case .written: return emit(.written)
+        case .distance: return emit(.distance)
         case .auth: return emit(.auth)
         case .capture(let depth): return emit(.capture, Int32(depth))
         case .property(let target, let key):

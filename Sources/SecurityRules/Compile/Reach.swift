@@ -31,7 +31,7 @@ extension ProgramBuilder {
         var reach = Reach()
         func add(_ operands: Int32...) { for operand in operands { reach.add(reaches[Int(operand)]) } }
         switch instruction.operation {
-        case .no, .yes, .queryFlag, .constant, .now, .written, .auth, .uid, .queryField, .queryCondition: break
+        case .no, .yes, .queryFlag, .constant, .now, .written, .distance, .auth, .uid, .queryField, .queryCondition: break
         case .capture: reach.keys = 1 << UInt64(instruction.a)
         case .place:
             if instruction.a > 0 {

@@ -13,6 +13,9 @@ struct RulesCompiler {
     private var inboxTexts: [LocatedString] = []
     /// Where each `.notify` stands, and its rule node.
     private var notifyTexts: [(text: LocatedString, place: Int)] = []
+    private var watchTexts: [LocatedString] = []
+    /// The places with a `.geoIndex`.
+    private var geo = GeoPlaces(root: SourceNode(offset: 0))
     /// Whether the file was accepted by an earlier version: then consequences that this version refuses are ignored.
     private let isInForce: Bool
     /// Offsets of faults in function bodies that were already reported, so that several calls report each once.
@@ -60,16 +63,19 @@ struct RulesCompiler {
             let source = RuleSource(text: function.body.value, line: line, column: column, offset: function.body.quote)
             return (function.key.value, source)
         }
+        geo = GeoPlaces(root: root)
         _ = add(root, pattern: .root, depth: 0, captures: [:])
         let (counters, details) = (builder.counters, builder.details)
-        let texts = counterTexts + copyTexts + inboxTexts
+        let texts = counterTexts + copyTexts + inboxTexts + watchTexts
         // Checked pairwise here and on every write: O(n²).
         if texts.count > RulesLimits.countersAndCopies {
-            let message = "At most \(RulesLimits.countersAndCopies) counters, copies and inboxes."
+            let message = "At most \(RulesLimits.countersAndCopies) counters, copies, inboxes and watches."
             errors.append(LocatedError(offset: texts[RulesLimits.countersAndCopies].quote, message: message))
-        } else if errors.isEmpty, let circular = ConsequenceCycles.find(counters, details) {
+        } else if errors.isEmpty, let circular = ConsequenceCycles.find(counters, details, builder.watches) {
             let message = circular < counters.count ? "A counter that counts what depends on it never comes to an end."
                 : circular < counters.count + copyTexts.count ? "A copy that is copied to where it came from never comes to an end."
+                : circular >= texts.count - watchTexts.count
+                    ? "A watch whose hits are written where it watches never comes to an end."
                 : "A row that has rows follow where it came from never comes to an end."
             errors.append(LocatedError(offset: texts[circular].quote, message: message))
         }
@@ -154,6 +160,7 @@ struct RulesCompiler {
             } catch { addConsequence(error.error, of: error.text) }
         }
         add(deliveries: node, at: number, depth, captures)
+        if !node.watches.isEmpty { addWatches(of: node, pattern, captures, at: number) }
         for expiry in node.expiries {
             if expiry.patch == nil, node.counts.contains(where: \.creates) {
                 let message = "The node's counters would create it again. Let what they count expire."
@@ -194,6 +201,18 @@ struct RulesCompiler {
                 addConsequence(error.error, of: error.text)
             }
         }
+    }
+
+    private mutating func addWatches(of node: SourceNode, _ pattern: Path, _ captures: [String: Int], at place: Int32) {
+        let compiler = WatchCompiler(pattern: pattern, captures: captures, functions: functions, geo: geo)
+        for (i, watch) in node.watches.enumerated() {
+            do throws(TextFault) {
+                builder.addWatch(try compiler.compile(watch, number: i, &builder), at: place)
+                watchTexts.append(watch.to)
+            } catch { addConsequence(error.error, of: error.text) }
+        }
+        guard builder.watches.count > RulesLimits.watches else { return }
+        errors.append(LocatedError(offset: watchTexts[RulesLimits.watches].quote, message: "At most \(RulesLimits.watches) watches."))
     }
 
     private mutating func add(_ account: SourceAccount, _ pattern: Path, _ captures: [String: Int]) {

@@ -6,6 +6,7 @@ public enum ConsequenceKind: String, Sendable, Hashable, CaseIterable {
     case counts = ".counts"
     case copy = ".copy"
     case inbox = ".inbox"
+    case watch = ".watch"
     case expire = ".expire"
 
     /// Its name in metrics.
@@ -53,6 +54,9 @@ public struct Consequences: Sendable {
     public internal(set) var continuedRemovals: ContinuedRemovals?
     /// The targets of `.removes` on a change that follow there as well, with `$` for every key.
     var deferredTargets: [Path] = []
+    /// The hits of watches, which the commit must store, and their pairs.
+    public internal(set) var hits: [WatchHit] = []
+    var found: Set<WatchPair> = []
     /// Inboxes whose rows are already in this result.
     var sent: Set<ConsequenceRound.Sending> = []
     /// Places of copies and set members that this commit has written so far; nil if existing ones are found by scanning the tree.
@@ -164,6 +168,8 @@ public struct ConsequenceLimits: Sendable, Hashable {
         case never
     }
     package var continuesRemovals = Continuing.withinBound
+    /// Whether watches find nothing: a removal must be possible, however many hits its commit would have.
+    var skipsWatches = false
     /// Whether every inbox row and every consequence of a removal becomes pending, however few there are.
     var defersAll = false
 
@@ -190,12 +196,13 @@ extension RuleSet {
     ///   - author: who makes the commit.
     ///   - now: ms since the epoch.
     ///   - index: of the copies in `old`; nil to scan the tree for them.
+    ///   - watches: what is known about watches.
     public func consequences(
         of locations: [Path], old: Node, new: Node, by author: ConsequenceAuthor = .client, now: Int64 = 0,
-        limits: ConsequenceLimits = ConsequenceLimits(), copies index: CopyIndex? = nil
+        limits: ConsequenceLimits = ConsequenceLimits(), copies index: CopyIndex? = nil, watches: WatchState = WatchState()
     ) throws(ConsequenceFault) -> Consequences {
         guard hasConsequences else { return Consequences(tree: new) }
-        do throws(ConsequenceFault) { return try find(locations, old, new, author, now, limits, index) } catch {
+        do throws(ConsequenceFault) { return try find(locations, old, new, author, now, limits, index, watches) } catch {
             // Inbox rows and consequences of removals may exceed the bounds of a commit: then they follow in later commits.
             guard error.reason.isBound || error.reason == .tooMuchWork else { throw error }
             // A counter that the hub corrects to nothing is no removal: it may empty its node.
@@ -205,7 +212,8 @@ extension RuleSet {
             guard mayDefer && error.reason.isBound || !removed.isEmpty else { throw error }
             var limits = limits
             limits.defersAll = true
-            var found = try find(locations, old, new, author, now, limits, index, later: Set(removed))
+            limits.skipsWatches = error.isOfWatch && removed.count == locations.count
+            var found = try find(locations, old, new, author, now, limits, index, watches, later: Set(removed))
             found.addCost(of: error.reason)
             if !removed.isEmpty || !found.deferredTargets.isEmpty { try found.continueRemovals(removed, limits, now: now, error) }
             let createsNodes = program.tables.places[0].createsNodes
@@ -217,7 +225,7 @@ extension RuleSet {
     /// - Parameter later: removed places whose consequences follow in later commits.
     private func find(
         _ locations: [Path], _ old: Node, _ new: Node, _ author: ConsequenceAuthor, _ now: Int64, _ limits: ConsequenceLimits,
-        _ index: CopyIndex?, later: Set<Path> = []
+        _ index: CopyIndex?, _ watches: WatchState, later: Set<Path> = []
     ) throws(ConsequenceFault) -> Consequences {
         var scope = later.isEmpty ? RemovalScope.all : .without(later)
         var result = Consequences(tree: new)
@@ -227,19 +235,27 @@ extension RuleSet {
             result.written = CopyIndex(program)
             result.written?.update(locations, old: old, new: new, atMost: limits.maxIndexed)
         }
-        while !next.isEmpty {
+        // The places that watches look at and that have changed, and whether some have since the watches looked.
+        var watched = limits.skipsWatches ? [] : locations.filter { isWatched($0) }
+        var isUnseen = !watched.isEmpty
+        while !next.isEmpty || isUnseen {
+            // Watches look at the tree after everything else. What their hits change makes them look again at the whole commit.
+            let isOfWatches = next.isEmpty
             var round = ConsequenceRound(
-                program, before: before, after: after, result, limits, first: author, textWork: work, base: old, candidate: new,
-                now: now, index: index, scope: scope)
-            try round.run(next)
+                program, before: isOfWatches ? old : before, after: isOfWatches ? result.tree : after, result, limits, first: author,
+                textWork: work, base: old, candidate: new, now: now, index: index, scope: scope)
+            if isOfWatches { try round.watch(watched.outermost, watches) } else { try round.run(next) }
             scope = .all
             let written = round.result.writes[result.writes.count...].map(\.path)
+            let last = result.tree
             (result, work, author) = (round.result, round.textWork, nil)
+            let seen = limits.skipsWatches ? [] : written.filter { isWatched($0) }
+            (watched, isUnseen) = (watched + seen, !seen.isEmpty || isUnseen && !isOfWatches)
             // Most of these writes have no consequences: rows and copies usually lie at places without such rules.
             next = written.filter { mayFollow(from: $0) }.outermost
-            if next.isEmpty { break }
-            result.written?.update(written.outermost, old: after, new: result.tree, atMost: limits.maxIndexed)
-            (before, after) = (round.after, result.tree)
+            if next.isEmpty, !isUnseen { break }
+            result.written?.update(written.outermost, old: last, new: result.tree, atMost: limits.maxIndexed)
+            (before, after) = (last, result.tree)
         }
         result.findPlaces()
         if hasDeliveries {
@@ -266,6 +282,10 @@ extension RuleSet {
             return isValid
         }
     }
+}
+
+extension ConsequenceFault {
+    fileprivate var isOfWatch: Bool { rule.hasSuffix(ConsequenceKind.watch.rawValue) }
 }
 
 extension ConsequenceFault.Reason {

@@ -20,7 +20,8 @@ struct PathTemplate: Sendable {
 }
 
 extension PathTemplate {
-    /// - Parameter captures: wildcards in force, by name with the `$`, and the depth of the rule node that declares each.
+    /// - Parameter captures: wildcards in force, by name with the `$`, and the depth of the rule node that declares each; in the place of a hit
+    ///   also `{item}`.
     /// - Throws: the fault, at the segment that contains it.
     init(_ text: String, captures: [String: Int]) throws(ExpressionError) {
         var segments: [Segment] = []
@@ -30,6 +31,8 @@ extension PathTemplate {
             func fault(_ message: String) -> ExpressionError { ExpressionError(offset: offset, message: message) }
             if part == "*" {
                 segments.append(.every(name: nil))
+            } else if part.hasPrefix("{"), let depth = captures[part] {
+                segments.append(.capture(depth: depth))
             } else if part.hasPrefix("{"), part.firstIndex(of: "}") == part.index(before: part.endIndex) {
                 let inner = String(part.dropFirst().dropLast())
                 guard let path = try? Path(parsing: inner), !path.isRoot, !inner.contains(where: Self.hasMeaning) else {

@@ -20,8 +20,11 @@ extension RuleSet {
             }
         }
         if isKnown, program.tables.places[Int(place)].isFollowed { return true }
-        return isCounted(path)
+        return isCounted(path) || isWatched(path)
     }
+
+    /// Whether a place is at, above or below one that watches depend on. O(watches · depth)
+    func isWatched(_ path: Path) -> Bool { program.watchPatterns.contains { WatchRule.touches($0, path) } }
 
     /// Whether a place lies in, above or below a counted set.
     func isCounted(_ path: Path) -> Bool { !program.counters.isEmpty && isCounted(path, 0, program.sets.places.startIndex) }

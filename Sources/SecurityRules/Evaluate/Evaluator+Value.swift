@@ -44,6 +44,7 @@ extension Evaluator {
         let mark = scratchCount
         switch instruction.operation {
         case .propertyIndex: return try property(instruction, i)
+        case .distance: return distance.map { .number($0) } ?? .null
         case .written: return written.map { .number($0) } ?? .null
         case .queryField: return keep(queryValue(QueryField.allCases[Int(instruction.detail)]).leaf)
         case .queryCondition: return keep(queryCondition(tables.conditions[Int(instruction.a)]).leaf)

@@ -44,6 +44,8 @@ struct Evaluator: ~Copyable {
 
     /// ms of the last commit at or below the node of an `.expire`; nil if unknown.
     var written: Double?
+    /// Metres from the centre of a watch to what it has found; nil without a centre.
+    var distance: Double?
 
     /// The remaining text work, from `RulesLimits.textWork`.
     var textWork: Int

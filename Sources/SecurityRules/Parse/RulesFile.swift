@@ -27,6 +27,7 @@ final class SourceNode {
     var inboxes: [SourceInbox] = []
     var notifications: [SourceNotify] = []
     var webhooks: [SourceWebhook] = []
+    var watches: [SourceWatch] = []
     /// When and how the node ends.
     var expiries: [SourceExpiry] = []
     var counts: [SourceCounter] = []
@@ -195,11 +196,11 @@ struct RulesFileReader {
     /// The recognized keys of a place.
     private static let directives = RuleKind.allCases.map(\.rawValue)
         + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account", ".expire",
-            ".inbox", ".notify", ".webhook"]
+            ".inbox", ".watch", ".notify", ".webhook"]
     /// The keys whose value may be an object.
     private static let objects: Set<String> = [
         ".count", ".geoIndex", ".message", ".default", ".removes", ".counts", ".copy", ".rate", ".account", ".expire", ".inbox",
-        ".notify", ".webhook",
+        ".watch", ".notify", ".webhook",
     ]
 
     /// A hint for a directive written without its dot.
@@ -245,15 +246,16 @@ struct RulesFileReader {
         case ".webhook":
             guard depth > 0 else { return addError(member.name.quote, "A '.webhook' stands below the root.") }
             webhooks(json, node)
+        case ".watch":
+            let known = errors.count
+            if depth > 0 { watches(json, node) } else { addError(member.name.quote, "A '.watch' stands below the root.") }
+            if ignoresErrors(since: known) { node.watches = [] }
         case ".account": node.account = account(member, isWildcard: isWildcard, depth: depth)
         case ".rate": node.rate = rate(json)
         case ".expire":
             let known = errors.count
             if depth > 0 { expiries(json, node) } else { addError(member.name.quote, "An '.expire' stands below the root.") }
-            guard isInForce, errors.count > known else { return }
-            unsupported += errors[known...]
-            errors.removeSubrange(known...)
-            node.expiries = []
+            if ignoresErrors(since: known) { node.expiries = [] }
         case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:
@@ -269,6 +271,14 @@ struct RulesFileReader {
             }
             node.rules[kind] = rule(json)
         }
+    }
+
+    /// Treats the errors of a key as unsupported, in rules that an earlier version accepted.
+    private mutating func ignoresErrors(since known: Int) -> Bool {
+        guard isInForce, errors.count > known else { return false }
+        unsupported += errors[known...]
+        errors.removeSubrange(known...)
+        return true
     }
 
     mutating func rule(_ json: LocatedJSON) -> SourceRule? {

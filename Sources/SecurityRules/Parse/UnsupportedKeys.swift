@@ -2,10 +2,7 @@
 /// rule that does nothing. A version that implements a key removes it here.
 enum UnsupportedKeys {
     /// Keys of a place.
-    static let ofPlace: Set<String> = [
-        ".alias", ".ingest",
-        ".owner", ".search", ".watch",
-    ]
+    static let ofPlace: Set<String> = [".alias", ".ingest", ".owner", ".search"]
     /// Keys beside `rules`.
     static let ofFile: Set<String> = ["files"]
     /// Functions of expressions.

@@ -28,6 +28,8 @@ extension RuleWords {
             return Operand(text: "-\(inner.text)", kind: .number, isLiteral: true, count: inner.count.map { -$0 })
         case .variable("now"): return Operand(text: "now", kind: .time)
         case .variable("written"): return Operand(text: "its last change", kind: .time, mayBeMissing: true)
+        case .variable("distance") where context.role == .watch:
+            return Operand(text: "the distance in metres", kind: .number, mayBeMissing: true)
         case .variable("firing"): return Operand(text: "the time at which this happens", kind: .time)
         case .variable(let name) where name.hasPrefix("$"): return Operand(text: name, kind: .text)
         case .variable(let name) where context.parameters.contains(name): return Operand(text: "`\(name)`", mayBeMissing: true)
@@ -205,6 +207,7 @@ extension RuleWords {
         case "root": return PlaceReference(tree: .old, parts: [])
         case "newRoot": return PlaceReference(tree: .new, parts: [])
         case "each": return PlaceReference(tree: .each, parts: [])
+        case "item" where context.role == .watch: return PlaceReference(tree: .each, parts: [])
         default: return context.parameters.contains(name) ? PlaceReference(tree: .parameter(name), parts: []) : nil
         }
     }

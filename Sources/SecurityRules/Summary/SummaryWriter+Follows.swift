@@ -6,6 +6,7 @@ extension SummaryWriter {
         var sentences = shaping(node, pattern, of: pattern)
         sentences += copies(node, pattern)
         sentences += node.inboxes.map { inbox($0, pattern) }
+        sentences += node.watches.map { watch($0, pattern) }
         sentences += removals(node, pattern)
         sentences += node.notifications.map { notification($0, pattern) } + node.webhooks.map { webhook($0, pattern) }
         if let counters = counters(node, pattern) { sentences.append(counters) }
@@ -66,7 +67,7 @@ extension SummaryWriter {
     }
 
     /// A place in backticks; a generated key is said.
-    private static func place(_ text: String) -> String {
+    static func place(_ text: String) -> String {
         list(ofGenerated: text).map { "`\($0)`, under a key of its own" } ?? "`\(text)`"
     }
 
@@ -104,7 +105,7 @@ extension SummaryWriter {
     }
 
     /// "a row with `kind` and `at`"
-    private func row(_ json: LocatedJSON, _ words: RuleWords) -> String {
+    func row(_ json: LocatedJSON, _ words: RuleWords) -> String {
         switch json.value {
         case .object(let members) where !members.isEmpty:
             return "a row with \(Phrase.joined(members.map { "`\($0.name.value)`" }, "and"))"
@@ -228,7 +229,7 @@ extension SummaryWriter {
     }
 
     /// "at the time in `until`", "5 minutes after the time in `at`"
-    private func time(_ text: String, _ words: RuleWords) -> String {
+    func time(_ text: String, _ words: RuleWords) -> String {
         let quoted = words.quotes.count
         let time = words.value(text)
         if words.quotes.count > quoted { return "at \(time)" }

@@ -60,6 +60,7 @@ struct SummaryWriter {
         let ownRules = node.rules.keys.contains { $0 != .validate }
         let hasConsequences = !node.removes.isEmpty || !node.copies.isEmpty || !node.inboxes.isEmpty || !node.expiries.isEmpty
             || !node.notifications.isEmpty || !node.webhooks.isEmpty
+            || !node.watches.isEmpty
             || !node.counts.isEmpty || !(node.account?.isOfLeaf ?? true)
         guard !ownRules, !hasConsequences, node.rate == nil, node.indexes.isEmpty, node.geoIndex == nil, node.countTerms == nil else {
             return false

@@ -6,6 +6,8 @@ struct WordsContext {
         case change
         /// Of the node that is created: `.copy`, `.inbox` and the values of rows.
         case created
+        /// An expression of a `.watch`; `each` is then what it finds.
+        case watch
         /// A condition or value of a counter.
         case counter
         case expiry, drop, filling
@@ -84,7 +86,8 @@ extension WordsContext {
         if isSelf(reference) { return selfName(reference.tree) }
         if let inner = inner(reference) {
             switch reference.tree {
-            case .each: return role == .created ? "\(inner) of the entry" : inner
+            case .each:
+                return role == .created ? "\(inner) of the entry" : role == .watch ? "\(inner) of what it finds" : inner
             case .parameter(let name): return "\(inner) of `\(name)`"
             case .either: return "\(inner) (as stored, of a new one as written)"
             case .old, .new: return adjective(reference.tree) + inner
@@ -112,7 +115,7 @@ extension WordsContext {
     /// The node of the rule itself.
     func selfName(_ tree: PlaceReference.Tree) -> String {
         switch tree {
-        case .each: return role == .counter ? "the value" : "the entry"
+        case .each: return role == .counter ? "the value" : role == .watch ? "what it finds" : "the entry"
         case .parameter(let name): return "`\(name)`"
         case .either: return "it (as stored, of a new one as written)"
         case .old, .new: break

@@ -248,7 +248,7 @@ import TestSupport
 
     /// A data folder of a version that accepted keys without acting on them.
     @Test func storedRulesWithUnsupportedKeys_hold_andTheLogNamesTheKeys() throws {
-        let source = #"{"rules":{"a":{".read":true,".expire":"now + 1",".watch":{"lat":"x","lng":"y"}}}}"#
+        let source = #"{"rules":{"a":{".read":true,".expire":"now + 1",".search":{"lat":"x","lng":"y"}}}}"#
         let settings = MemorySettings()
         settings.put(StoredRules(source: source, after: "").bytes, setting: StoredRules.setting, of: "test") { _ in }
         let log = LineLog { "\($0.message) \($0.metadata?["key"].map { "\($0)" } ?? "")" }
@@ -259,7 +259,7 @@ import TestSupport
         #expect(opened.text == source)
         #expect(opened.allowsRead("/a", root: .null, auth: .null, now: 0) && !opened.allowsRead("/b", root: .null, auth: .null, now: 0))
         #expect(log.all.contains { $0.contains("1:40: 'now' is not seen here") })
-        #expect(log.all.contains { $0.contains("1:49: '.watch' is not supported by this version.") })
+        #expect(log.all.contains { $0.contains("1:49: '.search' is not supported by this version.") })
         #expect(log.all.contains { $0.contains("the deployed rules are in force") })
         // A server starts with it, but rejects the same text as a deploy.
         let server = try TestServer()

@@ -75,8 +75,8 @@ import Testing
             "1:52: 'now' is not seen here, as this is asked again at each start and deploy: say 'written', the time of the last commit at or "
                 + "below the node."),
         Row(
-            "watch", #"{"rules":{".watch":{"on":"events"}}}"#,
-            "1:11: '.watch' is not supported by this version."),
+            "search", #"{"rules":{".search":{"on":"events"}}}"#,
+            "1:11: '.search' is not supported by this version."),
         Row("files", #"{"files":{},"rules":{}}"#, "1:2: 'files' is not supported by this version."),
         Row("only files", #"{"files":{}}"#, "1:2: Expected 'rules' property.", "1:2: 'files' is not supported by this version."),
         Row("rules twice", #"{"rules":{},"rules":{}}"#, "1:13: Expected 'rules' property."),

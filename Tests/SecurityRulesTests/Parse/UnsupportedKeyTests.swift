@@ -35,14 +35,14 @@ import TestSupport
     }
 
     @Test func rulesInForce_holdWithoutTheKeys_andNameThem() throws {
-        let text = #"{"rules":{"a":{".read":true,".expire":"5 +",".watch":7,"b":{".write":true}}},"files":{}}"#
+        let text = #"{"rules":{"a":{".read":true,".expire":"5 +",".search":7,"b":{".write":true}}},"files":{}}"#
         let rules = try RuleSet(inForce: text)
         #expect(rules.allowsRead("/a", root: .null, auth: .null, now: 0) && !rules.allowsRead("/b", root: .null, auth: .null, now: 0))
         #expect(rules.allowsWrite(["/a/b"], old: .null, new: ["a": ["b": 1]], auth: .null, now: 0))
         #expect(
             rules.unsupported.map(\.description) == [
-                "1:43: Unexpected end of expression.", "1:45: '.watch' is not supported by this version.",
-                "1:78: 'files' is not supported by this version.",
+                "1:43: Unexpected end of expression.", "1:45: '.search' is not supported by this version.",
+                "1:79: 'files' is not supported by this version.",
             ])
         #expect(rules.text == text && rules.rules.map(\.name) == ["/a.read", "/a/b.write"])
         // Other faults deny, as always.

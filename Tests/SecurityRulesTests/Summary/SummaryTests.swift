@@ -284,11 +284,11 @@ import Testing
     }
 
     @Test func keysWithoutEffect_areListed() throws {
-        let rules = try RuleSet(inForce: "{\"rules\":{\"a\":{\".watch\":{},\".expire\":\"5 +\",\".read\":true}}}")
+        let rules = try RuleSet(inForce: "{\"rules\":{\"a\":{\".search\":{},\".expire\":\"5 +\",\".read\":true}}}")
         #expect(rules.summary.lines.dropFirst(2) == [
             "/a", "  Read by everybody, signed in or not.", "  Nobody writes it.",
             "  Removed at `5 +`. In whole or in part without effect: see the end.",
-            "Without effect", "  1:16: '.watch' is not supported by this version.", "  1:42: Unexpected end of expression.",
+            "Without effect", "  1:16: '.search' is not supported by this version.", "  1:43: Unexpected end of expression.",
         ])
     }
 
