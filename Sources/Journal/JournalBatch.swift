@@ -130,7 +130,7 @@ public struct Commit: Sendable, Equatable {
 }
 
 /// One change of the tree with server values resolved, or of the state beside it: pending onDisconnect writes, write times, pending rows,
-/// forwarded requests, deliveries.
+/// forwarded requests, deliveries, hits of watches.
 public enum JournalOperation: Sendable, Equatable {
     /// Replaces the node at the path; `null` removes it.
     case set(Path, Node)
@@ -152,12 +152,14 @@ public enum JournalOperation: Sendable, Equatable {
     indirect case peer(PeerChange)
     /// Adds or replaces a pending delivery; null removes it. The tree is unchanged.
     indirect case delivery(Key, Node)
+    /// Changes what watches remember of their hits; the tree is unchanged.
+    indirect case watch(WatchChange)
 
     /// The path that it changes; nil if the tree is unchanged.
     public var path: Path? {
         switch self {
         case .set(let path, _), .priority(let path, _), .add(let path, _): path
-        case .pending, .written, .pendingRows, .open, .peer, .delivery: nil
+        case .pending, .written, .pendingRows, .open, .peer, .delivery, .watch: nil
         }
     }
 }
@@ -168,7 +170,7 @@ extension Node {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
         case .add(let path, let node): merge(node, at: path)
-        case .pending, .written, .pendingRows, .open, .peer, .delivery: break
+        case .pending, .written, .pendingRows, .open, .peer, .delivery, .watch: break
         }
     }
 }

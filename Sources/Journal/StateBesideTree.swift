@@ -11,6 +11,8 @@ public struct StateBesideTree: Sendable {
     public var peers = PeerRequests()
     /// Deliveries to phones, mailboxes and other programs that are still due.
     public var deliveries = PendingDeliveries()
+    /// Until when watches are silent about what they have found.
+    public var watchHits = WatchHits()
 
     public init() {}
 
@@ -21,6 +23,7 @@ public struct StateBesideTree: Sendable {
         case .pendingRows(let change): pendingRows.apply(change, in: root)
         case .peer(let change): peers.apply(change)
         case .delivery(let id, let item): deliveries.apply(id, item)
+        case .watch(let change): watchHits.apply(change)
         case .set, .priority, .add, .pending: break
         }
     }
@@ -31,6 +34,7 @@ public struct StateBesideTree: Sendable {
         pendingRows.forEach { all.append(.pendingRows($0)) }
         all += peers.changes.map { .peer($0) }
         deliveries.forEach { all.append(.delivery($0, $1)) }
+        all += watchHits.changes.map { .watch($0) }
         return all
     }
 }

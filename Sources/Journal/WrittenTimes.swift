@@ -70,7 +70,7 @@ public struct WrittenTimes: Sendable, Equatable {
         case .open(let number, let write):
             opened.removeAll { $0.number == number }
             if let write { opened.append(Opened(number: number, write: write, before: tree)) }
-        case .set, .priority, .add, .pending, .pendingRows, .peer, .delivery: break
+        case .set, .priority, .add, .pending, .pendingRows, .peer, .delivery, .watch: break
         }
     }
 

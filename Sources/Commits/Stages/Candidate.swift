@@ -198,7 +198,7 @@ extension JournalOperation {
     package var value: Node {
         switch self {
         case .set(_, let value), .priority(_, let value), .add(_, let value): value
-        case .pending, .written, .pendingRows, .open, .peer, .delivery: .null
+        case .pending, .written, .pendingRows, .open, .peer, .delivery, .watch: .null
         }
     }
 }

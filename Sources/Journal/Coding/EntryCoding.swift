@@ -5,7 +5,7 @@ package import JSONTree
 ///     [["s","users/ana",{"age":30}],["r","staff/ana"],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
 /// Batches hold all kinds, and `n` at the start of each commit but the first. A chunk of a snapshot holds only the kinds of one of these
-/// groups: `s`, `p` and `a`; `i` and `o`; `w`, `t`, `q`, `l`, `d`, `x`, `j`, `m` and `b`.
+/// groups: `s`, `p` and `a`; `i` and `o`; `w`, `t`, `q`, `l`, `d`, `x`, `j`, `m`, `b` and `h`.
 package enum EntryKind: String, CaseIterable {
     /// `path, node`: sets the node.
     case set = "s"
@@ -38,6 +38,9 @@ package enum EntryKind: String, CaseIterable {
     case peerGone = "g"
     /// `id, item`: sets a pending delivery; null removes it.
     case delivery = "b"
+    /// `watch, number, child, ms`: until when a watch is silent about a child; null removes it. `path`: forgets watches and children.
+    case watchMuted = "h"
+    case watchForget = "k"
     /// Without fields: the next commit begins.
     case next = "n"
 
@@ -60,6 +63,7 @@ extension JSONWriter {
         case .pendingRows(let change): entry(change)
         case .open(let number, let write): entry(number, write)
         case .peer(let change): entry(change)
+        case .watch(let change): entry(change)
         case .delivery(let id, let item): entry(.delivery, at: Path([id]), item)
         }
     }
@@ -72,6 +76,24 @@ extension JSONWriter {
             int(open.ms)
             raw(",")
             node(open.places.tree)
+        }
+        raw("]")
+    }
+
+    private mutating func entry(_ change: WatchChange) {
+        switch change {
+        case .muted(let watch, let number, let item, let until):
+            begin(.watchMuted)
+            path(watch.keys)
+            raw(",")
+            int(Int64(number))
+            raw(",")
+            path(item.keys)
+            raw(",")
+            node(until.map { .int($0) } ?? .null)
+        case .forget(let path):
+            begin(.watchForget)
+            self.path(path.keys)
         }
         raw("]")
     }
@@ -166,6 +188,8 @@ extension JSONReader {
             operation = .set(try storedPath(), lastSet)
         case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
         case .rowsBegin, .rowsList, .rowsAdvance, .rowsWithout, .rowsEnd: operation = .pendingRows(try pendingInboxChange(kind))
+        case .watchMuted: operation = .watch(try watchMuted())
+        case .watchForget: operation = .watch(.forget(try storedPath()))
         case .peerJoins, .peerDone, .peerGone: operation = .peer(try peerChange(kind))
         case .open:
             operation = try openWrite()
@@ -185,6 +209,15 @@ extension JSONReader {
         let ms = try int()
         guard try nextElement() else { throw .malformed(offset: start) }
         return .open(number, OpenWrite(ms: ms, places: WrittenPlaces(tree: try storedNode(below: .root))))
+    }
+
+    private mutating func watchMuted() throws(JSONError) -> WatchChange {
+        let start = offset
+        let watch = try storedPath()
+        guard try nextElement(), let number = Int(exactly: try int()), number >= 0, try nextElement() else { throw .malformed(offset: start) }
+        let item = try storedPath()
+        guard try nextElement(), let until = try storedNode(below: .root).time else { throw .malformed(offset: start) }
+        return .muted(watch: watch, number: number, item: item, until: until)
     }
 
     package mutating func storedPath() throws(JSONError) -> Path {

@@ -87,7 +87,7 @@ extension JournalOperation {
         switch self {
         case .set(let path, let node), .add(let path, let node):
             return node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
-        case .priority, .pending, .written, .pendingRows, .open, .peer, .delivery: return nil
+        case .priority, .pending, .written, .pendingRows, .open, .peer, .delivery, .watch: return nil
         }
     }
 }
@@ -153,6 +153,9 @@ extension ArraySlice<JournalOperation> {
             case .delivery(let id, let item):
                 room -= id.text.utf8Count
                 guard item.takes(from: &room) else { return false }
+            case .watch(.muted(let watch, _, let item, _)):
+                for key in watch.keys + item.keys { room -= key.text.utf8Count + 1 }
+            case .watch(.forget(let path)): for key in path.keys { room -= key.text.utf8Count + 1 }
             case .open(_, let write): guard write?.places.tree.takes(from: &room) ?? true else { return false }
             }
             if room < 0 { return false }

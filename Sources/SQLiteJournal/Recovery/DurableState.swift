@@ -10,7 +10,7 @@ struct DurableState {
     mutating func apply(_ operation: JournalOperation) {
         switch operation {
         case .pending(let change): pending.apply(change)
-        case .written, .open, .pendingRows, .peer, .delivery: beside.apply(operation, in: root)
+        case .written, .open, .pendingRows, .peer, .delivery, .watch: beside.apply(operation, in: root)
         case .set, .priority, .add: root.apply(operation)
         }
     }

@@ -43,7 +43,7 @@ struct ChunkLayout: Sendable {
         case .set(let path, let node): record(.below(path, isRemoval: node.isNull))
         case .add(let path, _): record(.below(path, isRemoval: false))
         case .priority(let path, _): record(.priority(path))
-        case .pending, .written, .pendingRows, .open, .peer, .delivery: break
+        case .pending, .written, .pendingRows, .open, .peer, .delivery, .watch: break
         }
     }
 

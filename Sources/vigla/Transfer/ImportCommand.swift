@@ -66,6 +66,7 @@ struct Import: ParsableCommand {
         before.written.forEach { path, _ in operations.append(.written(path, nil)) }
         for item in before.pendingRows.items { operations.append(.pendingRows(.end(item.id))) }
         before.deliveries.forEach { id, _ in operations.append(.delivery(id, .null)) }
+        if !before.watchHits.isEmpty { operations.append(.watch(.forget(.root))) }
         for number in before.written.open.keys { operations.append(.open(number, nil)) }
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)
