@@ -10,6 +10,7 @@ package struct CommitConsequences {
     package let limits: ConsequenceLimits
     /// The index of existing copies; nil while it is being built.
     package let copies: CopyIndex?
+    package let watches: WatchState
 
     /// Why a commit is refused because of its consequences.
     package enum Refusal: Error {
@@ -41,9 +42,12 @@ package struct CommitConsequences {
     }
 
     /// Nil where nothing can follow: rules without consequences, and imports.
-    package init?(_ rules: RuleSet, _ origin: WriteOrigin, _ limits: @autoclosure () -> ConsequenceLimits, copies: @autoclosure () -> CopyIndex?) {
+    package init?(
+        _ rules: RuleSet, _ origin: WriteOrigin, _ limits: @autoclosure () -> ConsequenceLimits, copies: @autoclosure () -> CopyIndex?,
+        watches: @autoclosure () -> WatchState
+    ) {
         guard rules.hasConsequences, origin.isFollowed else { return nil }
-        (self.rules, self.origin, self.limits, self.copies) = (rules, origin, limits(), copies())
+        (self.rules, self.origin, self.limits, self.copies, self.watches) = (rules, origin, limits(), copies(), watches())
     }
 
     /// Finds the consequences. Pure. O(data written under rules with such keys + consequences)
@@ -53,7 +57,8 @@ package struct CommitConsequences {
     package func find(outermost: [Path], old: Node, new: Node, now: Int64) throws(Refusal) -> Consequences? {
         if outermost.isEmpty { return nil }
         do throws(ConsequenceFault) {
-            return try rules.consequences(of: outermost, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies)
+            return try rules.consequences(
+                of: outermost, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies, watches: watches)
         } catch { throw .fault(error) }
     }
 
@@ -70,6 +75,7 @@ extension Consequences {
     package var isEmpty: Bool {
         writes.isEmpty && counted.isEmpty && changedCounters.isEmpty && continued.isEmpty && continuedRemovals == nil && !needsCounting
             && deliveries.isEmpty
+            && hits.isEmpty
     }
     package var operations: [JournalOperation] { writes.map { .set($0.path, $0.value) } }
 }

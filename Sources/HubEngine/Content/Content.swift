@@ -31,6 +31,7 @@ final class Content {
     var sequence: UInt64 { state.sequence }
     var written: WrittenTimes { state.beside.written }
     var pendingRows: PendingInboxRows { state.beside.pendingRows }
+    var watchHits: WatchHits { state.beside.watchHits }
     var peers: PeerRequests { state.beside.peers }
     var deliveries: PendingDeliveries { state.beside.deliveries }
 

@@ -6,6 +6,8 @@ public enum DerivedKind: String, Sendable, CaseIterable {
     case counters
     /// Existing copies are indexed.
     case copies
+    /// Watches are indexed.
+    case watches
     /// Expiring nodes are indexed.
     case expiry
 }

@@ -51,6 +51,14 @@ public struct EngineLimits: Sendable {
     /// Some 150 bytes each, more with long keys. Above the limit there is no index, and commits search the tree, charged to `systemWriteKeys`.
     /// Default 2,000,000.
     package var copyPlaces = 2_000_000
+    /// Entries of the index of watches of a namespace: watching nodes, and children of large watched places. Some 1.2 KB for each node and
+    /// place that it watches, 150 bytes for each child. Above the limit there is no index, and commits scan the tree, charged to
+    /// `systemWriteKeys`. Default 2,000,000.
+    package var watchIndexEntries = 2_000_000
+    /// Nodes of this index that one commit updates; for more it is built again in the background. Default 1,000.
+    package var watchUpdates = WatchIndex.maxUpdated
+    /// ms between two searches for hits of watches whose cooldown is over. Default 600,000.
+    package var watchSweepMs: Int64 = 600_000
     /// Inbox rows that one follow-up commit writes, when there were too many for the commit that caused them (`.inbox`). Then other work
     /// has its turn. Default 100: some 0.5 ms.
     package var continuedAtOnce = 100

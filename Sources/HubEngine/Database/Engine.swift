@@ -24,7 +24,7 @@ final class Engine: @unchecked Sendable {
     /// Switches between writer and follower.
     let roles: RoleController
     private let updates: ObserverUpdates
-    private let copies: CopyIndexStore
+    private let consequences: ConsequenceStage
     /// Nil without a cluster.
     private let peers: PeerComponents?
     #if DEBUG
@@ -46,7 +46,8 @@ final class Engine: @unchecked Sendable {
             context, format, rules: rules, start: start, journal: journal, keepsHistory: !journal.isImmediate && follows == nil,
             epoch: epoch, follows: follows != nil, writer: { writerRole?.writer() }, link: link, refusals: listener, outlet: outlet)
         (self.context, content, durability, loop) = (context, parts.content, parts.durability, parts.loop)
-        (updates, derived, copies, peers) = (parts.updates, parts.derived, parts.copies, parts.peers)
+        (updates, derived, peers) = (parts.updates, parts.derived, parts.peers)
+        consequences = parts.commits.consequences
         dataCount = DataCount(context, content)
         roles = RoleController(
             context, parts.pipeline, parts.rollback, loop, SessionHandover(context, durability, parts.disconnects, peers), writerRole,
@@ -86,17 +87,17 @@ final class Engine: @unchecked Sendable {
         updates.recheckRules()
         derived.restart {
             roles.term?.counters.begin()
-            copies.begin()
+            consequences.beginIndexes()
             roles.term?.expiry.begin()
         }
         durability.finishBatch()
     }
 
-    /// Counts the rules' counters and indexes the copies in the recovered tree.
+    /// Counts the rules' counters and indexes the copies and watches in the recovered tree.
     func countAll() {
         context.queue.assertCurrent()
         roles.term?.counters.begin()
-        copies.begin()
+        consequences.beginIndexes()
     }
 
     /// Expires nodes that became due while the process was down. Requests wait until that is done.

@@ -23,7 +23,6 @@ struct EngineParts {
     let publisher: Publisher
     let updates: ObserverUpdates
     let derived: DerivedData
-    let copies: CopyIndexStore
     let commits: CommitPipeline
     let disconnects: DisconnectWrites
     let sessions: Sessions
@@ -77,8 +76,8 @@ struct EngineParts {
         updates.connect(pacing)
 
         derived = DerivedData(context)
-        copies = CopyIndexStore(context, content, derived)
-        let consequences = ConsequenceStage(context, content, refusals, copies)
+        let consequences = ConsequenceStage(
+            context, content, refusals, CopyIndexStore(context, content, derived), WatchIndexStore(context, content, derived))
         commits = CommitPipeline(context, content, batch, logGuard, precheck, permissions, publisher, refusals, consequences, ring)
         disconnects = DisconnectWrites(context, content, batch, durability, logGuard, precheck, commits)
         sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)

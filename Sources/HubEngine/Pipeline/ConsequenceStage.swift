@@ -16,6 +16,8 @@ final class ConsequenceStage {
     private let refusals: RefusalReports
     /// The index of existing copies.
     let copies: CopyIndexStore
+    /// The index of watches.
+    let watches: WatchIndexStore
     /// The expiring nodes; nil in unit tests and on a follower.
     var expiry: ExpiringNodes?
     /// Called with the consequences of a commit.
@@ -27,11 +29,18 @@ final class ConsequenceStage {
     /// Called after a commit that did not update the counters.
     var onUncounted: () -> Void = {}
 
-    init(_ context: EngineContext, _ content: Content, _ refusals: RefusalReports, _ copies: CopyIndexStore) {
+    init(_ context: EngineContext, _ content: Content, _ refusals: RefusalReports, _ copies: CopyIndexStore, _ watches: WatchIndexStore) {
         self.context = context
         self.content = content
         self.refusals = refusals
         self.copies = copies
+        self.watches = watches
+    }
+
+    /// Builds the indexes of copies and watches.
+    func beginIndexes() {
+        copies.begin()
+        watches.begin()
     }
 
     // MARK: Finding
@@ -53,7 +62,9 @@ final class ConsequenceStage {
     ) throws(Failure) -> Consequences? {
         let (origin, old) = (proposal.origin, content.root)
         let limits = consequenceLimits(origin, writes: writes)
-        guard let consequences = CommitConsequences(content.rules, origin, limits, copies: copies.index) else { return nil }
+        guard let consequences = CommitConsequences(content.rules, origin, limits, copies: copies.index, watches: watchState) else {
+            return nil
+        }
         do throws(CommitConsequences.Refusal) {
             guard let found = try consequences.find(outermost: outermost(), old: old, new: new, now: now) else { return nil }
             context.meter.spend(
@@ -65,6 +76,11 @@ final class ConsequenceStage {
             try refuse(error, question(), origin)
             return nil
         }
+    }
+
+    private var watchState: WatchState {
+        let hits = content.watchHits
+        return WatchState(index: watches.index) { hits.mutedUntil(watch: $0.watch, number: $0.number, item: $0.item) }
     }
 
     /// The limits of a commit's consequences, given the rows and removals already pending.
@@ -128,7 +144,7 @@ final class ConsequenceStage {
         let expiring = try expiry?.prepare(accepted.expiring, many: accepted.manyExpiring, new: accepted.tree)
         if let found { try admit(found) }
         context.meter.spend(proposal.writes.count)
-        let rows = pendingInboxChanges(
+        let rows = hitChanges(found, accepted) + pendingInboxChanges(
             found, in: accepted.tree, proposal.origin, at: accepted.paths, writing: accepted.written, settling: proposal.settled)
         let (removals, deliveries) = (pendingRemovals(found), try deliveries(found, proposal.origin))
         let stored = deliveries.map { JournalOperation.delivery($0.id, $0.delivery.contentNode) } + proposal.deliveries
@@ -143,6 +159,7 @@ final class ConsequenceStage {
         if case .imported = origin.cause { onUncounted() }
         if let expiring = prepared.expiring { expiry?.commit(expiring) }
         if content.rules.hasIndexedCopies { copies.update(accepted.copied, exist: accepted.exist, old: old) }
+        watches.update(accepted.changed ?? accepted.paths, old: old)
         if let found = accepted.found { count(found) }
         if !prepared.deliveries.isEmpty { onStored(prepared.deliveries) }
     }
@@ -150,6 +167,7 @@ final class ConsequenceStage {
     /// Follows a commit of another writer, whose consequences are among its writes.
     func apply(_ paths: [Path], old: Node) {
         if content.rules.hasIndexedCopies { copies.update(paths, old: old) }
+        watches.update(paths, old: old)
     }
 
     private func count(_ found: Consequences) {
@@ -182,6 +200,24 @@ final class ConsequenceStage {
         }
     }
 
+    // MARK: Hits of watches
+
+    /// A commit's changes to the hits that watches remember: those of watches and children that it removes, and its own.
+    private func hitChanges(_ found: Consequences?, _ accepted: AcceptedCommit) -> [JournalOperation] {
+        var changes: [JournalOperation] = []
+        if !content.watchHits.isEmpty {
+            for path in accepted.changed ?? accepted.paths {
+                changes += content.watchHits.gone(at: path, in: accepted.tree).map { .watch(.forget($0)) }
+            }
+        }
+        for hit in found?.hits ?? [] {
+            let pair = hit.pair
+            changes.append(.watch(.muted(watch: pair.watch, number: pair.number, item: pair.item, until: hit.mutedUntil)))
+        }
+        context.meter.spend(changes.count)
+        return changes
+    }
+
     // MARK: Pending rows and removals
 
     /// A commit's changes to pending rows and removals: those it adds, and those it ends because their source node was removed or imported
@@ -197,8 +233,8 @@ final class ConsequenceStage {
         var changes: [JournalOperation] = settled.map { [.pendingRows($0)] } ?? []
         for item in content.pendingRows.items {
             if item.removes {
-                // Of the hub's own writes, only copies and inbox rows can recreate nodes of a pending removal.
-                let made = (found?.writes ?? []).filter { $0.kind == .copy || $0.kind == .inbox }.map(\.path)
+                // Of the hub's own writes, only copies, inbox rows and hits can recreate nodes of a pending removal.
+                let made = (found?.writes ?? []).filter { [.copy, .inbox, .watch].contains($0.kind) }.map(\.path)
                 let own = if case .system = origin.cause { [Path]() } else { written }
                 context.meter.spend((own.count + made.count) / RequestCost.childrenForWork)
                 changes += item.kept(by: own + made, old: content.root, in: tree)

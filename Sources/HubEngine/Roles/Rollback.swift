@@ -54,6 +54,6 @@ final class Rollback {
         durability.keepProbes(of: givenUp)
         durability.finishBatch()
         log.tryLater()
-        commits.consequences.copies.begin()
+        commits.consequences.beginIndexes()
     }
 }

@@ -9,6 +9,7 @@ final class WriterTerm {
     let inboxBackfill: InboxBackfill
     /// Nil without a sender.
     let deliveries: DeliveryScheduler?
+    private let hitSweep: WatchHitSweep
     private let content: Content
     private let commits: CommitPipeline
     private let disconnects: DisconnectWrites
@@ -30,6 +31,8 @@ final class WriterTerm {
         deliveries = context.sender.map { sender in
             DeliveryScheduler(context, content, durability, log, commits, sender) { disconnects.blocksRequests || expiry.blocksRequests }
         }
+        hitSweep = WatchHitSweep(context, content, durability, log, commits)
+        hitSweep.begin()
         commits.consequences.expiry = expiry.nodes
         commits.consequences.onFound = { [weak self] in self?.committed($0) }
         commits.consequences.admitsDeliveries = { [weak self] found, fromClient throws(Failure) in
@@ -50,11 +53,13 @@ final class WriterTerm {
         if content.rules.hasExpiry || !content.written.isEmpty { expiry.begin(isStart: true) }
         if !content.pendingRows.isEmpty { inboxBackfill.begin() }
         deliveries?.begin()
+        if content.rules.hasWatches { commits.consequences.watches.begin() }
     }
 
     /// A commit had consequences.
     private func committed(_ found: Consequences) {
         if content.rules.hasCounters { counters.commitCounted(found) }
+        if !found.hits.isEmpty { hitSweep.begin() }
         if !found.continued.isEmpty || found.continuedRemovals != nil { inboxBackfill.rowsAdded() }
     }
 
@@ -92,5 +97,6 @@ final class WriterTerm {
         expiry.stop()
         inboxBackfill.stop()
         deliveries?.stop()
+        hitSweep.stop()
     }
 }

@@ -135,6 +135,7 @@ private struct DeployReport {
             switch kind {
             case "counters": "counters"
             case "copies": "copies"
+            case "watches": "watches"
             case "expiry": "expiry"
             default: nil
             }
