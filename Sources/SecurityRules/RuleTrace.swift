@@ -76,6 +76,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var deliveries: [RuleDelivery] = []
     /// The hits of watches among them, as if nothing had been found before.
     public private(set) var hits: [WatchHit] = []
+    /// The hits whose rows follow in commits of their own.
+    public private(set) var continuedHits: [WatchPair] = []
     /// The consequence that a `.validate` refuses, which refuses the whole write.
     public private(set) var refusedWrite: SystemWrite?
     /// Inbox rows that follow in commits of their own.
@@ -102,7 +104,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     /// Adds the consequences of the write.
     mutating func add(_ found: Consequences, _ validation: [Step], areAdmitted: Bool) {
         deliveries = found.deliveries
-        (follows, hits) = (found.writes, found.hits)
+        (follows, hits, continuedHits) = (found.writes, found.hits, found.continuedHits)
         (continued, continuedRemovals) = (found.continued.map(\.rows), found.continuedRemovals)
         steps += validation
         isAllowed = areAdmitted
@@ -186,6 +188,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
         for delivery in deliveries { text += "    then sends \(delivery.summary.json) by \(delivery.rule)\n" }
         for rows in continued { text += "    then rows \(rows.places): \(rows.value.json), in commits of their own, by \(rows.rule)\n" }
+        if !continuedHits.isEmpty { text += "    then \(continuedHits.count) rows of watches, in commits of their own\n" }
         for path in continuedRemovals?.places ?? [] {
             text += "    then what follows from the removal of \(path), in commits of their own\n"
         }

@@ -49,7 +49,7 @@ package struct WriteOrigin: Sendable {
     /// Whether it must pass `.validate` and the limits of consequences although the hub is its author.
     package var mustBeValid: Bool {
         switch cause {
-        case .system(.expiry), .system(.inbox), .system(.removal): true
+        case .system(.expiry), .system(.inbox), .system(.watch), .system(.removal): true
         default: false
         }
     }

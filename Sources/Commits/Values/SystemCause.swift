@@ -10,6 +10,8 @@ public enum SystemCause: String, Sendable, CaseIterable {
     case expiry
     /// Rows of inboxes, continued after the commit that caused them.
     case inbox
+    /// Rows of watches, continued after the commit that caused them.
+    case watch
     /// Consequences of removals that were too large for one commit.
     case removal
 }

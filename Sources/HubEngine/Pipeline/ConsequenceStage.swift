@@ -247,6 +247,12 @@ final class ConsequenceStage {
             let id = content.pendingRows.nextID + Int64(i)
             changes.append(.pendingRows(.begin(id, source: continued.rows.source, most: continued.most, continued.rows.terms)))
         }
+        if let hits = found?.continuedHits, !hits.isEmpty {
+            // The number before it is that of removals.
+            let id = content.pendingRows.nextID + Int64(found?.continued.count ?? 0) + 1
+            changes.append(.pendingRows(.begin(id, source: .root, most: hits.count, ContinuedHits.terms)))
+            changes.append(.pendingRows(.list(id, hits.map { ContinuedHits.key(of: $0) }, isLast: true)))
+        }
         return changes
     }
 

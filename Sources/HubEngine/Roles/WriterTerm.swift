@@ -60,7 +60,7 @@ final class WriterTerm {
     private func committed(_ found: Consequences) {
         if content.rules.hasCounters { counters.commitCounted(found) }
         if !found.hits.isEmpty { hitSweep.begin() }
-        if !found.continued.isEmpty || found.continuedRemovals != nil { inboxBackfill.rowsAdded() }
+        if !found.continued.isEmpty || !found.continuedHits.isEmpty || found.continuedRemovals != nil { inboxBackfill.rowsAdded() }
     }
 
     /// Commits were rolled back.

@@ -2,7 +2,7 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// Continues pending inbox rows (`.inbox`) and removals in follow-up commits, a limited number per turn, one source node after the other.
+/// Continues pending inbox rows (`.inbox`), rows of watches and removals in follow-up commits, a limited number per turn, one source node after the other.
 ///
 /// ```
 /// commit ─► recipients: in the background, in the tree of that commit ─► stored, a part per turn ─► rows, a part per turn ─► done
@@ -179,6 +179,7 @@ final class InboxBackfill: @unchecked Sendable {
     /// The writes of the next part; nil if their description is unreadable.
     private func writes(_ item: PendingInboxRows.Item, _ reached: [Key]) -> (writes: [TreeWrite], cause: SystemCause, kind: ConsequenceKind)? {
         if item.removes { return (item.removals(reached, in: content.root), .removal, .removes) }
+        if ContinuedHits.areDescribed(by: item.terms) { return (hits(reached), .watch, .watch) }
         guard let rows = ContinuedRows(item.terms) else { return nil }
         let writes = reached.compactMap { key -> TreeWrite? in
             let place = rows.place(of: key)
@@ -186,6 +187,16 @@ final class InboxBackfill: @unchecked Sendable {
             return TreeWrite(place, WriteValue(rows.value))
         }
         return (writes, .inbox, .inbox)
+    }
+
+    /// The rows of these hits. Two may have one place: then the later one counts.
+    private func hits(_ keys: [Key]) -> [TreeWrite] {
+        let rows = content.rules.rows(of: keys.compactMap { ContinuedHits.pair(of: $0) }, in: content.root, now: context.clock())
+        let last = Dictionary(rows.map { ($0.path, $0.value) }) { $1 }
+        return last.keys.sorted().compactMap { path in
+            guard let value = last[path], content.root.node(at: path) != value else { return nil }
+            return TreeWrite(path, WriteValue(value))
+        }
     }
 
     private func makeNext(_ item: PendingInboxRows.Item) {

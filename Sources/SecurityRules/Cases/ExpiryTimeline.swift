@@ -63,7 +63,8 @@ struct ExpiryTimeline {
         else { throw Fault(message: "\(path) was to end at \(now), and a '.validate' refuses that") }
         sent += found.deliveries
         tree = rules.continuing(
-            found.continued.map(\.rows), found.continuedRemovals, old: old, in: found.tree, now: now, sending: &sent)
+            found.continued.map(\.rows), found.continuedRemovals, hits: found.continuedHits, old: old, in: found.tree, now: now,
+            sending: &sent)
         for hit in found.hits { muted[hit.pair] = hit.mutedUntil }
         muted = muted.filter { tree.exists(at: $0.key.watch) && tree.exists(at: $0.key.item) }
         for changed in (writes + found.writes).map(\.path) {

@@ -58,7 +58,9 @@ extension RuleSet {
         }
         var sent = trace.isAllowed ? trace.deliveries : []
         if trace.isAllowed {
-            after = continuing(trace.continued, trace.continuedRemovals, old: test.data, in: after, now: test.now, sending: &sent)
+            after = continuing(
+                trace.continued, trace.continuedRemovals, hits: trace.continuedHits, old: test.data, in: after, now: test.now,
+                sending: &sent)
         }
         if trace.isAllowed, let until = test.until {
             var timeline = ExpiryTimeline(self, after, now: test.now, hits: trace.hits)

@@ -57,6 +57,8 @@ public struct Consequences: Sendable {
     /// The hits of watches, which the commit must store, and their pairs.
     public internal(set) var hits: [WatchHit] = []
     var found: Set<WatchPair> = []
+    /// Those whose rows follow in later commits, because they are too many.
+    public internal(set) var continuedHits: [WatchPair] = []
     /// Inboxes whose rows are already in this result.
     var sent: Set<ConsequenceRound.Sending> = []
     /// Places of copies and set members that this commit has written so far; nil if existing ones are found by scanning the tree.
@@ -168,7 +170,7 @@ public struct ConsequenceLimits: Sendable, Hashable {
         case never
     }
     package var continuesRemovals = Continuing.withinBound
-    /// Whether watches find nothing: a removal must be possible, however many hits its commit would have.
+    /// Whether watches find nothing: a removal must be possible, however many keys watches would scan for it.
     var skipsWatches = false
     /// Whether every inbox row and every consequence of a removal becomes pending, however few there are.
     var defersAll = false
@@ -208,12 +210,18 @@ extension RuleSet {
             // A counter that the hub corrects to nothing is no removal: it may empty its node.
             let removed = author == .hub ? []
                 : locations.filter { new.node(at: $0).isNull && old.node(at: $0).exists && mayFollow(from: $0) }
-            let mayDefer = program.hasInboxes || program.tables.places[0].removesOnChange
+            let mayDefer = program.hasInboxes || !program.watches.isEmpty || program.tables.places[0].removesOnChange
             guard mayDefer && error.reason.isBound || !removed.isEmpty else { throw error }
             var limits = limits
             limits.defersAll = true
-            limits.skipsWatches = error.isOfWatch && removed.count == locations.count
-            var found = try find(locations, old, new, author, now, limits, index, watches, later: Set(removed))
+            var found: Consequences
+            do throws(ConsequenceFault) {
+                found = try find(locations, old, new, author, now, limits, index, watches, later: Set(removed))
+            } catch {
+                guard error.isOfWatch, removed.count == locations.count else { throw error }
+                limits.skipsWatches = true
+                found = try find(locations, old, new, author, now, limits, index, watches, later: Set(removed))
+            }
             found.addCost(of: error.reason)
             if !removed.isEmpty || !found.deferredTargets.isEmpty { try found.continueRemovals(removed, limits, now: now, error) }
             let createsNodes = program.tables.places[0].createsNodes

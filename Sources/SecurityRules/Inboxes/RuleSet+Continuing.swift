@@ -8,9 +8,11 @@ extension RuleSet {
     ///   - tree: the tree after it.
     ///   - sent: on return with the deliveries of these commits, too.
     func continuing(
-        _ rows: [ContinuedRows], _ removals: ContinuedRemovals?, old: Node, in tree: Node, now: Int64, sending sent: inout [RuleDelivery]
+        _ rows: [ContinuedRows], _ removals: ContinuedRemovals?, hits: [WatchPair] = [], old: Node, in tree: Node, now: Int64,
+        sending sent: inout [RuleDelivery]
     ) -> Node {
         var (tree, pending) = (tree, rows.map { DeferredWork.rows($0) }[...])
+        if !hits.isEmpty { pending.append(.hits(hits)) }
         func removed(by removals: ContinuedRemovals, _ old: Node, _ new: Node) -> DeferredWork {
             .removals(self.removed(by: removals.ofRemovals, in: old) + self.removed(by: removals.ofChanges, in: new))
         }
@@ -19,6 +21,7 @@ extension RuleSet {
             let writes: [(path: Path, value: Node)] = switch next {
             case .rows(let rows): (reached(by: rows, in: tree) ?? []).map { (rows.place(of: $0), rows.value) }
             case .removals(let places): places.map { ($0, .null) }
+            case .hits(let pairs): self.rows(of: pairs, in: tree, now: now)
             }
             for (path, value) in writes {
                 var after = tree
@@ -30,6 +33,7 @@ extension RuleSet {
                     admits(found, old: tree, now: now, textWork: &work)
                 else { continue }
                 pending += found.continued.map { .rows($0.rows) }
+                if !found.continuedHits.isEmpty { pending.append(.hits(found.continuedHits)) }
                 if let more = found.continuedRemovals { pending.append(removed(by: more, tree, found.tree)) }
                 sent += found.deliveries
                 tree = found.tree
@@ -41,5 +45,6 @@ extension RuleSet {
     private enum DeferredWork {
         case rows(ContinuedRows)
         case removals([Path])
+        case hits([WatchPair])
     }
 }

@@ -74,7 +74,7 @@ public final class WatchIndex: @unchecked Sendable {
         var nodes: Set<WatchNode> = []
         for path in written {
             for (number, watch) in program.watches.enumerated() {
-                let isAll = WatchRule.visit(watch.pattern, path, old, new, left: &left) { path, _, _ in
+                let isAll = WatchRule.visit(watch.pattern, path, old, new, removed: true, left: &left) { path, _, _ in
                     nodes.insert(WatchNode(rule: number, path: path))
                 }
                 if !isAll { return false }
@@ -132,7 +132,7 @@ public final class WatchIndex: @unchecked Sendable {
         var made: Set<Path> = []
         for path in paths {
             var begun: [Path] = []
-            let isAll = WatchRule.visit(place.pattern + [nil], path, old, new, left: &left) { item, was, isNow in
+            let isAll = WatchRule.visit(place.pattern + [nil], path, old, new, removed: true, left: &left) { item, was, isNow in
                 let at = item.parent
                 guard let key = item.last, !made.contains(at) else { return }
                 let id = ItemsID(path: at, fields: place.fields)

@@ -51,13 +51,7 @@ struct WatchReader {
             case .key(let key): keys.append(key)
             case .capture(let depth): keys.append(path.keys[depth - 1])
             case .value(let field):
-                let key: Key
-                switch node.node(at: field).leaf {
-                case .string(let text): key = Key(text.string)
-                case .int(let number): key = Key(String(number))
-                default: return nil
-                }
-                guard key.isValid else { return nil }
+                guard let key = Self.key(node.node(at: field)) else { return nil }
                 keys.append(key)
             case .every, .generated: return nil
             }
@@ -99,29 +93,33 @@ extension WatchRule.Place {
 
 extension WatchRule {
     /// Calls `body` with each place of a pattern that differs between two trees, at, above or below a written location.
-    /// - Parameter left: the number of nodes that may still be visited.
+    /// - Parameters:
+    ///   - removed: whether places that are gone count.
+    ///   - left: the number of nodes that may still be visited.
     /// - Returns: false when that is exceeded.
     static func visit(
-        _ pattern: [Key?], _ location: Path, _ old: Node, _ new: Node, left: inout Int, _ body: (Path, Node, Node) -> Void
+        _ pattern: [Key?], _ location: Path, _ old: Node, _ new: Node, removed: Bool, left: inout Int, _ body: (Path, Node, Node) -> Void
     ) -> Bool {
-        visit(pattern, [], location, old, new, &left, body)
+        visit(pattern, [], location, old, new, removed, &left, body)
     }
 
     private static func visit(
-        _ pattern: [Key?], _ path: ContiguousArray<Key>, _ location: Path, _ old: Node, _ new: Node, _ left: inout Int,
-        _ body: (Path, Node, Node) -> Void
+        _ pattern: [Key?], _ path: ContiguousArray<Key>, _ location: Path, _ old: Node, _ new: Node, _ removed: Bool,
+        _ left: inout Int, _ body: (Path, Node, Node) -> Void
     ) -> Bool {
         let level = path.count
-        guard old.exists || new.exists else { return true }
+        guard new.exists || removed && old.exists else { return true }
         if level >= location.depth, old.isIdentical(to: new) { return true }
         guard level < pattern.count else {
+            // A write of what is there already is no change.
+            if old == new { return true }
             left -= 1
             guard left >= 0 else { return false }
             body(Path(path), old, new)
             return true
         }
         func descend(_ key: Key, _ old: Node, _ new: Node) -> Bool {
-            visit(pattern, path + [key], location, old, new, &left, body)
+            visit(pattern, path + [key], location, old, new, removed, &left, body)
         }
         if level < location.depth {
             let key = location.keys[level]
@@ -133,7 +131,7 @@ extension WatchRule {
             guard let changes = new.children.changes(since: old.children, atMost: left) else { return false }
             return changes.allSatisfy { descend($0.key, $0.old ?? .null, $0.new ?? .null) }
         }
-        for (key, child) in old.children where !descend(key, child, .null) { return false }
+        if removed { for (key, child) in old.children where !descend(key, child, .null) { return false } }
         for (key, child) in new.children where !descend(key, .null, child) { return false }
         return true
     }
@@ -243,7 +241,7 @@ struct WatchSearch {
     private mutating func changedItems(_ place: WatchedPlace, _ locations: [Path]) throws(TooMany) -> [Path: [Item]] {
         var found: [Path: [Item]] = [:]
         for location in locations {
-            let isAll = WatchRule.visit(place.pattern + [nil], location, old.tree, new.tree, left: &left) { path, _, node in
+            let isAll = WatchRule.visit(place.pattern + [nil], location, old.tree, new.tree, removed: false, left: &left) { path, _, node in
                 guard let key = path.last, case .point(let point) = place.fields.position(of: node) else { return }
                 found[path.parent, default: []].append(Item(key: key, point: point))
             }
@@ -256,7 +254,9 @@ struct WatchSearch {
     private mutating func changedRegions(_ watch: WatchRule, _ locations: [Path]) throws(TooMany) -> [Path: Region?] {
         var (nodes, others): (Set<Path>, Set<Path>) = ([], [])
         for location in locations {
-            let isAll = WatchRule.visit(watch.pattern, location, old.tree, new.tree, left: &left) { path, _, _ in nodes.insert(path) }
+            let isAll = WatchRule.visit(watch.pattern, location, old.tree, new.tree, removed: false, left: &left) { path, _, _ in
+                nodes.insert(path)
+            }
             if !isAll { throw TooMany() }
             if let index {
                 guard index.dependents(on: location, old: old.tree, new: new.tree, left: &left, {
@@ -293,7 +293,7 @@ struct WatchSearch {
             for item in items {
                 index.forEach(rule, on, place, containing: item.point) { path, region in
                     left -= 1
-                    if !changed.keys.contains(path) { add(path, on, place, item, region) }
+                    if !changed.keys.contains(path), new.tree.exists(at: path) { add(path, on, place, item, region) }
                 }
                 if left < 0 { throw TooMany() }
             }
@@ -346,10 +346,7 @@ struct WatchSearch {
     private static let testsOfKey = 64
 
     private mutating func add(_ node: Path, _ on: Int, _ place: Path, _ item: Item, _ region: Region) {
-        var distance: Double?
-        if case .circle = program.watches[rule].area, case .circle(let circle) = region {
-            distance = (circle.centre.metres(to: item.point) * 10).rounded() / 10
-        }
+        let distance = program.watches[rule].distance(of: item.point, in: region)
         pairs.append(Pair(rule: rule, watch: node, on: on, item: place.appending(item.key), distance: distance))
     }
 }

@@ -132,16 +132,61 @@ import TestSupport
         #expect(hub.root.node(at: "hits/w").childCount == 10)
     }
 
-    /// Too many hits refuse the commit; a removal passes without them.
-    @Test func tooManyHits_refuseTheCommit() throws {
+    private static func crowd(_ count: Int, most: Int = 3, atOnce: Int = 2, rows: Int = 1_000) throws -> RestartHarness {
         var limits = EngineLimits()
-        limits.systemWrites = 3
-        let hub = try RestartHarness(Self.rules, root: Self.root, limits: limits, now: 1_000)
-        for i in 0..<4 { _ = hub.put(Path(relative: "items/i\(i)"), Self.at(0.0001 * Double(i))) }
+        (limits.systemWrites, limits.continuedAtOnce, limits.owedRows) = (most, atOnce, rows)
+        var root = Self.root
+        root.set(.null, at: "items/a")
+        for i in 0..<count { root.set(at(0.0001 * Double(i)), at: Path(relative: "items/i\(i)")) }
+        return try RestartHarness(rules, root: root, limits: limits, now: 1_000)
+    }
+
+    /// Rows that fit into the commit are part of it; otherwise all of them follow, each once, wherever the hub is killed.
+    @Test func tooManyHits_followInLaterCommits_onceEach() throws {
+        let few = try Self.crowd(3)
+        #expect(few.put("live/w", Self.at(0)) == "ok 0" && few.commits.count == 1 && few.root.node(at: "hits/w").childCount == 3)
+        let all = try Self.crowd(7)
+        #expect(all.put("live/w", Self.at(0)) == "ok 0")
+        #expect(all.commits.count == 5 && all.root.node(at: "hits/w").childCount == 7 && all.stored.pendingRows.isEmpty)
+        #expect(all.counters.systemCommits[.watch] == 4 && all.counters.systemWrites[.watch] == 7)
+        for count in 1...5 {
+            let hub = try Self.crowd(7)
+            _ = hub.put("live/w", Self.at(0))
+            try hub.restart(after: count)
+            let written = hub.commits.flatMap(\.operations).compactMap(\.path)
+            let before = hub.stored(after: 0).root.node(at: "hits/w").childCount
+            #expect(before == 2 * (count - 1) - (count == 5 ? 1 : 0))
+            #expect(Set(written).count == written.count && written.count + before == 7, "commit \(count)")
+            #expect(hub.root.node(at: "hits/w").childCount == 7 && hub.stored.pendingRows.isEmpty && hub.stored.watchHits.count == 7)
+            // Remembered since the commit that caused them.
+            _ = hub.put("live/w", Self.at(0.0001))
+            #expect(hub.stored.watchHits.count == 7 && hub.root.node(at: "hits/w/i0") == 1_000)
+        }
+    }
+
+    /// What is gone meanwhile gets no row, and neither does what the rules no longer watch.
+    @Test func pendingHits_endWithTheirWatch() throws {
+        for (path, rules, left) in [("w", nil, 0), ("items/i3", nil, 6), ("", nil, 0), ("other", #"{"rules":{".write":true}}"#, 0)] as [
+            (Path, String?, Int)
+        ] {
+            let hub = try Self.crowd(7)
+            _ = hub.put("live/w", Self.at(0))
+            try hub.restart(after: 1, rules: rules) { stored in
+                var stored = stored
+                stored.root.set(.null, at: path)
+                return stored
+            }
+            #expect(hub.root.node(at: "hits/w").childCount == left && hub.stored.pendingRows.isEmpty, "\(path)")
+        }
+    }
+
+    /// The number of pending rows is bounded from both sides; a commit that only removes is never refused.
+    @Test func pendingHits_areBounded() throws {
+        #expect(try Self.crowd(7, rows: 7).put("live/w", Self.at(0)) == "ok 0")
+        let hub = try Self.crowd(7, rows: 6)
         #expect(hub.put("live/w", Self.at(0)) == "error 0 too_big" && hub.root.child("hits").isNull && hub.stored.watchHits.isEmpty)
-        _ = hub.put("items/i0", .null)
-        _ = hub.put("items/a", .null)
-        #expect(hub.put("live/w", Self.at(0)) == "ok 0" && hub.root.node(at: "hits/w").childCount == 3)
+        #expect(hub.put("items/i0", .null) == "ok 0" && hub.put("live/w", Self.at(0)) == "ok 0")
+        #expect(hub.root.node(at: "hits/w").childCount == 6)
     }
 
     /// Rules deployed later find what changes from then on.

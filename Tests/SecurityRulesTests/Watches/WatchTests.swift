@@ -47,6 +47,9 @@ import TestSupport
             ["catalog/u/s/lat": "38.001"], "near", #"{"u":{"w":{"s":\#(found)}}}"#),
         Row(#"{"live":{"u":\#(here)},"watches":{"u":{"w":\#(watch)}},"catalog":{"u":{"s":{"lat":38.001,"lng":23.7,"title":"T"}}}}"#,
             ["catalog/u/s/type": #""a""#], "near", #"{"u":{"w":{"s":\#(found)}}}"#),
+        // a write of what is there already is no change
+        Row(#"{"live":{"u":\#(here)},"watches":{"u":{"w":\#(watch)}},"catalog":{"admin":{"s":\#(shop)}}}"#,
+            ["catalog/admin/s": shop, "watches/u/w": watch, "live/u": here], "near", "null"),
         // too far, of another kind, without a position, in the set of another user, gone
         Row(#"{"live":{"u":\#(here)},"watches":{"u":{"w":{"r":111,"type":"a"}}}}"#, ["catalog/admin/s": shop], "near", "null"),
         Row(#"{"live":{"u":\#(here)},"watches":{"u":{"w":{"r":200,"type":"b"}}}}"#, ["catalog/admin/s": shop], "near", "null"),
@@ -136,7 +139,7 @@ import TestSupport
         }
     }
 
-    @Test func hitsOfACommit_areBounded_andARemovalIsNot() throws {
+    @Test func hitsOfACommit_areContinued_beyondTheBound() throws {
         let rules = try RuleSet(parsing: Self.rules)
         var old = try Node(json: #"{"live":{"u":{"at":{"lat":39,"lng":23.7}}},"watches":{"u":{"w":{"r":200,"type":"a"}}}}"#)
         for i in 0..<3 { old.set(try Node(json: Self.shop), at: try Path(parsing: "catalog/admin/\(i)")) }
@@ -146,24 +149,36 @@ import TestSupport
         new.set(38, at: "live/u/at/lat")
         #expect(try rules.consequences(of: ["live/u/at/lat"], old: old, new: new, limits: limits).hits.count == 3)
         limits.writes = 2
-        #expect(throws: ConsequenceFault(reason: .tooManyWrites(2), rule: "/watches/$u/$w.watch", path: "watches/u/w")) {
+        let found = try rules.consequences(of: ["live/u/at/lat"], old: old, new: new, now: 7, limits: limits)
+        #expect(found.writes.isEmpty && found.hits.count == 3 && found.continuedHits == found.hits.map(\.pair))
+        let tree = rules.continuing([], nil, hits: found.continuedHits, old: old, in: found.tree, now: 8)
+        let row = try Node(json: #"{"d":111.2,"t":"T","at":8}"#)
+        #expect(tree.node(at: "near/u/w").childCount == 3 && tree.node(at: "near/u/w/1") == row)
+        for pair in found.continuedHits { #expect(ContinuedHits.pair(of: ContinuedHits.key(of: pair)) == pair) }
+        #expect(ContinuedHits.pair(of: "a/b") == nil && ContinuedHits.pair(of: "a\nx\nb") == nil)
+        limits.continuedRows = 2
+        #expect(throws: ConsequenceFault(reason: .tooManyRows(2), rule: "/watches/$u/$w.watch", path: "watches/u/w")) {
             try rules.consequences(of: ["live/u/at/lat"], old: old, new: new, limits: limits)
         }
-        // Without 'off' the watch would find all three.
-        let more = #"{"rules":{"live":{".geoIndex":{"lat":"lat","lng":"lng"}},"w":{"$w":{".watch":{"circle":{"lat":"lat","lng":"lng","#
-            + #""radius":"data.child('off').val(50)"},"on":"live","to":"x/$w/{item}","value":1}}}}}"#
-        let other = try RuleSet(parsing: more)
-        old = try Node(json: #"{"w":{"a":{"lat":0,"lng":0,"off":"-"}},"live":{"1":\#(Self.null),"2":\#(Self.null),"3":\#(Self.null)}}"#)
-        new = old
+    }
+
+    /// A scan without an index is bounded by keys; a commit that only removes is not refused for it.
+    @Test func scan_isBounded_andARemovalIsNotRefused() throws {
+        let rules = try RuleSet(parsing: #"""
+            {"rules":{"live":{".geoIndex":{"lat":"lat","lng":"lng"}},"w":{"$w":{".watch":{"circle":{"lat":"lat","lng":"lng",
+              "radius":"data.child('off').val(50)"},"on":"live","to":"x/$w/{item}","value":1}}}}}
+            """#)
+        let old = try Node(json: #"{"w":{"a":{"lat":0,"lng":0,"off":"-"}},"live":{"1":\#(Self.null),"2":\#(Self.null),"3":\#(Self.null)}}"#)
+        var new = old
         new.set(.null, at: "w/a/off")
-        #expect(try other.consequences(of: ["w/a/off"], old: old, new: new, limits: limits).writes.isEmpty)
-        limits.writes = 3
-        #expect(try other.consequences(of: ["w/a/off"], old: old, new: new, limits: limits).writes.count == 3)
-        // The scan without an index is bounded by keys.
-        limits.keys = 2
-        new.set(0.1, at: "w/a/lat")
-        #expect(throws: ConsequenceFault(reason: .tooManyKeys(2), rule: "/w/$w.watch", path: .root)) {
-            try other.consequences(of: ["w/a"], old: old, new: new, limits: limits)
+        var limits = ConsequenceLimits()
+        limits.keys = 4
+        #expect(try rules.consequences(of: ["w/a/off"], old: old, new: new, limits: limits).writes.count == 3)
+        limits.keys = 3
+        #expect(try rules.consequences(of: ["w/a/off"], old: old, new: new, limits: limits).hits.isEmpty)
+        new.set(0.0001, at: "w/a/lat")
+        #expect(throws: ConsequenceFault(reason: .tooManyKeys(3), rule: "/w/$w.watch", path: .root)) {
+            try rules.consequences(of: ["w/a"], old: old, new: new, limits: limits)
         }
     }
 
