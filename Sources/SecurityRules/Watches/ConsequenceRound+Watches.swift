@@ -7,7 +7,7 @@ extension ConsequenceRound {
     /// - Parameter locations: where they may differ.
     mutating func watch(_ locations: [Path], _ state: WatchState) throws(ConsequenceFault) {
         var search = WatchSearch(
-            program, before: before, after: after, state.index, keys: limits.keys - result.keysScanned, textWork: textWork)
+            program, before: before, after: after, state, now: now, keys: limits.keys - result.keysScanned, textWork: textWork)
         let pairs: [WatchSearch.Pair]
         do throws(WatchSearch.TooMany) { pairs = try search.run(locations) } catch {
             keys = []
@@ -20,7 +20,6 @@ extension ConsequenceRound {
             let watch = program.watches[found.rule]
             let pair = WatchPair(watch: found.watch, number: watch.number, item: found.item)
             keys = found.watch.keys
-            if let until = state.mutedUntil(pair), until > now { continue }
             if result.found.contains(pair) { continue }
             result.evaluated += 1
             let row = reader.row(watch, found, now: now, chooses: true, work: &textWork)

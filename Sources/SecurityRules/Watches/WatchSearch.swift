@@ -205,29 +205,36 @@ struct WatchSearch {
     private let program: Program
     /// The trees before and after.
     private let (old, new): (WatchReader, WatchReader)
-    private let index: WatchIndex?
+    private let state: WatchState
+    /// ms since the epoch.
+    private let now: Int64
+    private var index: WatchIndex? { state.index }
     /// The nodes that may still be visited, and the text work that may still be done.
     private(set) var left: Int
     private(set) var work: Int
     /// The rule being searched for; where the search was when it gave up.
     private(set) var rule = 0
+    /// Whether no watching node of the rule can have gone.
+    private var areAllThere = true
     private var pairs: [Pair] = []
 
     /// More nodes than the limit.
     struct TooMany: Error {}
 
-    init(_ program: Program, before: Node, after: Node, _ index: WatchIndex?, keys: Int, textWork: Int) {
-        (self.program, self.index, left, work) = (program, index, keys, textWork)
+    init(_ program: Program, before: Node, after: Node, _ state: WatchState, now: Int64, keys: Int, textWork: Int) {
+        (self.program, self.state, self.now, left, work) = (program, state, now, keys, textWork)
         (old, new) = (WatchReader(program: program, tree: before), WatchReader(program: program, tree: after))
     }
 
     /// - Parameter locations: where the trees may differ.
+    /// - Returns: the pairs that are not silent, ordered by rule, watch and child.
     mutating func run(_ locations: [Path]) throws(TooMany) -> [Pair] {
         var items: [[Path: [Item]]] = []
         for place in program.watchedPlaces { items.append(try changedItems(place, locations)) }
         for (number, watch) in program.watches.enumerated() {
             rule = number
             let changed = try changedRegions(watch, locations)
+            areAllThere = !locations.contains { WatchRule.touches(watch.pattern, $0) }
             for (on, place) in watch.on.enumerated() {
                 for (path, all) in items[place.shared] { try find(watch, on, path, all, besides: changed) }
                 for (node, region) in changed {
@@ -293,7 +300,8 @@ struct WatchSearch {
             for item in items {
                 index.forEach(rule, on, place, containing: item.point) { path, region in
                     left -= 1
-                    if !changed.keys.contains(path), new.tree.exists(at: path) { add(path, on, place, item, region) }
+                    if !changed.isEmpty, changed.keys.contains(path) { return }
+                    if areAllThere || new.tree.exists(at: path) { add(path, on, place, item, region) }
                 }
                 if left < 0 { throw TooMany() }
             }
@@ -346,7 +354,9 @@ struct WatchSearch {
     private static let testsOfKey = 64
 
     private mutating func add(_ node: Path, _ on: Int, _ place: Path, _ item: Item, _ region: Region) {
-        let distance = program.watches[rule].distance(of: item.point, in: region)
-        pairs.append(Pair(rule: rule, watch: node, on: on, item: place.appending(item.key), distance: distance))
+        let (watch, path) = (program.watches[rule], place.appending(item.key))
+        // Most of what is in an area was found before.
+        if let until = state.mutedUntil(WatchPair(watch: node, number: watch.number, item: path)), until > now { return }
+        pairs.append(Pair(rule: rule, watch: node, on: on, item: path, distance: watch.distance(of: item.point, in: region)))
     }
 }
