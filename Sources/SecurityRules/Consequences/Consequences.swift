@@ -263,7 +263,7 @@ extension RuleSet {
             next = written.filter { mayFollow(from: $0) }.outermost
             if next.isEmpty, !isUnseen { break }
             result.written?.update(written.outermost, old: last, new: result.tree, atMost: limits.maxIndexed)
-            (before, after) = (last, result.tree)
+            (before, after) = (round.after, result.tree)
         }
         result.findPlaces()
         if hasDeliveries {
