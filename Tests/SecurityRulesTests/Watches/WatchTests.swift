@@ -151,7 +151,8 @@ import TestSupport
         limits.writes = 2
         let found = try rules.consequences(of: ["live/u/at/lat"], old: old, new: new, now: 7, limits: limits)
         #expect(found.writes.isEmpty && found.hits.count == 3 && found.continuedHits == found.hits.map(\.pair))
-        let tree = rules.continuing([], nil, hits: found.continuedHits, old: old, in: found.tree, now: 8)
+        var sent: [RuleDelivery] = []
+        let tree = rules.continuing([], nil, hits: found.continuedHits, old: old, in: found.tree, now: 8, sending: &sent)
         let row = try Node(json: #"{"d":111.2,"t":"T","at":8}"#)
         #expect(tree.node(at: "near/u/w").childCount == 3 && tree.node(at: "near/u/w/1") == row)
         for pair in found.continuedHits { #expect(ContinuedHits.pair(of: ContinuedHits.key(of: pair)) == pair) }
