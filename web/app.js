@@ -2,7 +2,7 @@
 //
 //   client/   the hub as the page sees it: connections, credentials, the local copy of the tree
 //   page/     what the tabs share: elements, messages, the connection sheet, the notice for those who are not administrators
-//   data/ queries/ map/ announcements/ rules/ users/ health/   a tab each, with its css file; map/ is Follow
+//   data/ queries/ map/ announcements/ rules/ users/ outbox/ health/   a tab each, with its css file; map/ is Follow
 //   vigla.js  the client of the observe protocol, which other pages import as well
 //
 // client/ imports none of the others, page/ only client/; no two folders import each other.
@@ -31,6 +31,7 @@ const tabs = [
   { id: 'news', title: 'Announcements', short: 'News', load: () => import('./announcements/announcements-tab.js'), style: 'announcements/announcements.css' },
   { id: 'rules', title: 'Rules', load: () => import('./rules/rules-tab.js'), style: 'rules/rules.css' },
   { id: 'users', title: 'Users', load: () => import('./users/users-tab.js'), style: 'users/users.css' },
+  { id: 'outbox', title: 'Outbox', load: () => import('./outbox/outbox-tab.js'), style: 'outbox/outbox.css' },
   { id: 'health', title: 'Health', load: () => import('./health/health-tab.js'), style: 'health/health.css' },
 ];
 

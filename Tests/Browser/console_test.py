@@ -12,6 +12,7 @@ import steps_access
 import steps_data
 import steps_first
 import steps_health
+import steps_outbox
 import steps_pages
 import steps_rules
 import steps_shell
@@ -20,7 +21,7 @@ import steps_users
 from client import Client
 from page import Page, serve
 
-STEPS = [*steps_shell.STEPS, *steps_first.STEPS, *steps_data.STEPS, *steps_tabs.STEPS, *steps_rules.STEPS, *steps_users.STEPS, *steps_health.STEPS, *steps_access.STEPS, *steps_pages.STEPS,
+STEPS = [*steps_shell.STEPS, *steps_first.STEPS, *steps_data.STEPS, *steps_tabs.STEPS, *steps_rules.STEPS, *steps_users.STEPS, *steps_outbox.STEPS, *steps_health.STEPS, *steps_access.STEPS, *steps_pages.STEPS,
          *steps_shell.LAST_STEPS]
 
 

@@ -82,7 +82,7 @@ def hiddenHealth_asksForNothing(page, hub, client):
 
 
 def page_isSmall_overTheWire(page, hub, client):
-    """All of the page, every tab shown once: at most 205 KB with the heads of the answers."""
+    """All of the page, every tab shown once: at most 212 KB with the heads of the answers. It was 205 KB until the tab Outbox, which has 6 KB."""
     with another_hub(page, "--dev") as watched:
         be_administrator(page, watched, "rules")
         page.until("return vigla.rules.isChecked", "the tab")
@@ -93,7 +93,7 @@ def page_isSmall_overTheWire(page, hub, client):
                             .filter((entry) => entry.name.includes('/.console/')).map((entry) => [entry.name.split('/').at(-1), entry.transferSize])""")
         assert len(files) > 30, files
         total = sum(size for _, size in files)
-        assert total <= 205_000, f"{total} bytes: {sorted(files, key=lambda file: -file[1])[:10]}"
+        assert total <= 212_000, f"{total} bytes: {sorted(files, key=lambda file: -file[1])[:10]}"
         print(f"   {len(files)} files, {total} bytes over the wire")
 
 
