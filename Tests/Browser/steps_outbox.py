@@ -214,5 +214,25 @@ def outbox_isForAdministrators_andHiddenAsksForNothing(page, hub, client):
         assert page.run("return vigla.outbox.dead.length") == 1, "what was read stays"
 
 
+def announcement_showsItsFunnel(page, hub, client):
+    with sending_hub(page) as (_, owner, receiver):
+        owner.set("/news", {"n1": {"title": "Lunch", "acks": {"ana": True}}, "n2": {"title": "Quiet"}, "n3": {"title": "Counted here", "sent": 1200, "failed": 2, "seen": 3}})
+        page.run("vigla.go({ tab: 'news', news: '/news' })")
+        page.until("return vigla.news?.keys.length === 3", "the announcements")
+        owner.set("/notifications/ana/n1", {"title": "Lunch"})
+        page.until("return document.querySelector('[data-key=n1] .news-funnel').innerText === '1 sent · 1 delivered'", "the funnel of the first")
+        receiver.status = 400
+        owner.set("/notifications/ana/n1", None)
+        owner.set("/notifications/ana/n1", {"title": "Lunch"})
+        owner.set("/notifications/nobody/n1", {"title": "Lunch"})
+        page.until("return document.querySelector('[data-key=n1] .news-funnel').innerText === '2 sent · 1 delivered · 1 failed · 1 unreachable'", "what came of the others")
+        assert page.find("[data-key=n1] .news-counters").text == "acks 1", "the funnel is no further counter"
+        assert not page.find("[data-key=n2] .news-funnel").is_displayed()
+        assert page.find("[data-key=n3] .news-funnel").text == "1,200 sent · 2 failed"
+        assert page.find("[data-key=n3] .news-counters").text == "seen 3"
+        looks_right(page, "news-funnel")
+        quiet_until_here(page)
+
+
 STEPS = [deadLetter_isShownWithItsReason_triedAgain_andDiscarded, manyLetters_comePageByPage_andAreChangedTogether, test_isSent_andItsEndIsSaid,
-         outbox_isForAdministrators_andHiddenAsksForNothing]
+         outbox_isForAdministrators_andHiddenAsksForNothing, announcement_showsItsFunnel]

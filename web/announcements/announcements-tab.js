@@ -9,6 +9,12 @@ const shownAtFirst = 50;
 const textNames = ['text', 'message', 'body', 'description'];
 const known = new Set([...textNames, 'title', 'name', 'at', 'timestamp', 'time', 'createdAt', 'until', 'by', 'author', 'user', 'severity']);
 
+// The counters of a rule's "funnel", in the order in which they are shown.
+const funnelNames = ['sent', 'delivered', 'failed', 'skipped', 'combined', 'unreachable'];
+
+/** A place's counters as a funnel, such as ["12 sent", "10 delivered"]. */
+const funnelOf = (node) => funnelNames.filter((name) => typeof node.child(name)?.value === 'number').map((name) => `${node.child(name).value.toLocaleString('en')} ${name}`);
+
 export function makeTab(hub) { return new NewsTab(hub); }
 
 class NewsTab {
@@ -97,9 +103,9 @@ class NewsTab {
   }
 
   #make(key) {
-    const parts = { title: element('strong', { class: 'news-title' }), text: element('p', { class: 'news-text' }), facts: element('p', { class: 'quiet news-facts' }), counters: element('p', { class: 'news-counters' }) };
+    const parts = { title: element('strong', { class: 'news-title' }), text: element('p', { class: 'news-text' }), facts: element('p', { class: 'quiet news-facts' }), counters: element('p', { class: 'news-counters' }), funnel: element('p', { class: 'quiet news-funnel' }) };
     const place = () => joinPath([...splitPath(this.#path), key]);
-    const item = element('li', { class: 'news', 'data-key': key }, parts.title, parts.text, parts.counters,
+    const item = element('li', { class: 'news', 'data-key': key }, parts.title, parts.text, parts.counters, parts.funnel,
       element('div', { class: 'news-foot' }, parts.facts,
         button('Show', () => { this.#hub.go({ tab: 'data', path: this.#path }); this.#hub.select(place()); }, { class: 'button plain' }),
         button('Remove', () => this.#edits.remove(place()), { class: 'button plain', 'aria-label': `Remove ${key}` })));
@@ -109,7 +115,7 @@ class NewsTab {
   }
 
   #fill(item, node) {
-    const { title, text, facts, counters } = item.parts;
+    const { title, text, facts, counters, funnel } = item.parts;
     const textOf = (names) => node.firstValue(names, 'string'), numberOf = (names) => node.firstValue(names, 'number');
     const heading = textOf(['title', 'name']), body = textOf(textNames);
     setText(title, elide(heading ?? body ?? (node.isLeaf ? String(node.value) : node.key), 200));
@@ -120,7 +126,10 @@ class NewsTab {
     const said = [severity === 'info' ? '' : severity, at ? age(now - at) : '', textOf(['by', 'author', 'user']) ?? '', until ? (until > now ? `for ${age(until - now)}` : 'over') : '', elide(node.key, 24)];
     setText(facts, said.filter(Boolean).join(' · '));
     item.toggleAttribute('data-over', Boolean(until && until <= now));
-    const counted = (node.order ?? []).filter((child) => !known.has(child.key) && (child.count || typeof child.value === 'number'));
+    const children = node.order ?? [], place = [node, ...children].find((one) => funnelOf(one).length);
+    setText(funnel, place ? funnelOf(place).join(' · ') : '');
+    const isFunnel = (child) => child === place || (place === node && funnelNames.includes(child.key));
+    const counted = children.filter((child) => !known.has(child.key) && !isFunnel(child) && (child.count || typeof child.value === 'number'));
     setText(counters, counted.slice(0, 6).map((child) => `${elide(child.key, 30)} ${(child.count || child.value).toLocaleString('en')}`).join(' · '));
   }
 
