@@ -16,6 +16,7 @@ RULES = json.dumps({"rules": {
     "devices": {".read": True},
     "feedback": {"$f": {".webhook": "website"}},
     "notifications": {"$u": {"$n": {".notify": {"devices": "devices/$u", "title": "newData.child('title').val()", "wait": 0, "funnel": "news/$n/reach"}}}},
+    "reminders": {"$u": {"$n": {".notify": {"devices": "devices/$u", "title": "'Later'", "wait": 7200}}}},
     "news": {".read": True}}})
 
 
@@ -104,6 +105,12 @@ def deadLetter_isShownWithItsReason_triedAgain_andDiscarded(page, hub, client):
         dead(page, 0, "no letter")
         assert page.find(".outbox-dead .blank").is_displayed()
         assert [body["type"] for _, body in receiver.got] == ["notification", "notification", "event"]
+        owner.set("/reminders/ana/r1", {"by": "Ana"})
+        page.until("return document.querySelector('.outbox-waiting .letter') !== null", "what waits for its time")
+        words = page.find(".outbox-waiting .letter").text.split("\n")
+        assert words[0] == "Later" and words[1].startswith("first attempt in ") and words[2] == "to /devices/ana", words
+        page.find(".outbox-waiting .letter .link").click()
+        page.until("return vigla.link.tab === 'data' && vigla.link.path === '/devices/ana'", "its devices on the tab Data")
         quiet_until_here(page)
 
 

@@ -19,7 +19,9 @@ const listed = async (hub, state, limit, after) => (await request(hub, `/.outbox
 class OutboxTab {
   #hub;
   #p = {};
-  #generation = 0;
+  #reads = 0; // counts reads and moves to another hub: only the latest read is shown
+  #moves = 0;
+  #isShown = false;
   #test = null; // { id, device } of the test whose end is awaited
 
   constructor(hub) {
@@ -28,15 +30,17 @@ class OutboxTab {
     this.dead = new Letters(hub, 'dead', { more, change: (method, id) => this.#change(method, id) });
     this.waiting = new Letters(hub, 'waiting', { more });
     hub.on('moved', () => {
-      this.#generation++;
+      this.#reads++;
+      this.#moves++;
       this.#test = null;
       this.#note('');
       for (const letters of [this.dead, this.waiting]) letters.clear();
     });
     this.repeating = new Repeating(everyMs, () => this.#read());
     this.gate = new Gate(hub, 'Outbox', this.#build(), {
-      begin: () => { this.repeating.start(); this.#follow(); },
-      end: () => { this.repeating.stop(); this.#test &&= { ...this.#test }; },
+      begin: () => { this.#isShown = true; this.repeating.start(); this.#follow(); },
+      // A copy, so that the loop of `#follow` ends although the tab may be shown again before its next turn.
+      end: () => { this.#isShown = false; this.repeating.stop(); this.#test &&= { ...this.#test }; },
     });
   }
 
@@ -60,15 +64,15 @@ class OutboxTab {
   }
 
   async #read() {
-    const generation = this.#generation;
+    const number = ++this.#reads;
     let fault = '';
     try {
       const lists = [await this.dead.read(), await this.waiting.read()];
-      if (generation !== this.#generation) return;
+      if (number !== this.#reads) return;
       this.dead.show(lists[0]);
       this.waiting.show(lists[1]);
     } catch (error) {
-      if (generation !== this.#generation) return;
+      if (number !== this.#reads) return;
       fault = error.message;
     }
     setText(this.#p.fault, fault);
@@ -108,17 +112,18 @@ class OutboxTab {
   }
 
   async #send() {
-    const p = this.#p, device = p.device.value.trim(), title = p.title.value.trim(), text = p.text.value.trim();
+    const p = this.#p, device = p.device.value.trim(), title = p.title.value.trim(), text = p.text.value.trim(), moves = this.#moves;
     if (!isValidPath(p.device)) return;
     p.send.disabled = true;
     this.#test = null;
     this.#note('Sending.');
     try {
       const { id } = await request(this.#hub, '/.outbox/test.json', { json: { device, ...(title && { title }), ...(text && { text }) } });
+      if (moves !== this.#moves) return;
       this.#test = { id, device };
       this.#follow();
     } catch (fault) {
-      this.#note(fault.message, 'bad');
+      if (moves === this.#moves) this.#note(fault.message, 'bad');
     } finally {
       p.send.disabled = false;
     }
@@ -128,17 +133,19 @@ class OutboxTab {
   async #follow() {
     const test = this.#test;
     let wait = testEveryMs;
-    while (test && test === this.#test) {
+    while (this.#isShown && test && test === this.#test) {
       try {
         // A shorter text sorts before it. What dies between the two requests is found by the second one.
         const find = async (state) => (await listed(this.#hub, state, pageSize, test.id.slice(0, -1))).find(({ id }) => id === test.id);
         const waiting = await find('waiting'), dead = waiting ? null : await find('dead');
-        const isGone = !waiting && !dead && (await request(this.#hub, this.#hub.placeAddress(test.device, { shallow: true })).catch(() => '')) === 'null';
+        // The hub removes the row of a device that is gone. An administrator who acts as a user may not be able to read it.
+        const row = waiting || dead ? '' : await request(this.#hub, this.#hub.placeAddress(test.device, { shallow: true })).catch(() => null);
         if (test !== this.#test) return;
         if (!waiting) {
           this.#test = null;
           if (dead) this.#note(`Not delivered: ${dead.reason}`, 'bad');
-          else if (isGone) this.#note('The receiver knows no such device any more, so the hub has removed its row.', 'bad');
+          else if (row === null) this.#note('It has left the outbox: the receiver has accepted it, or knows no such device any more.');
+          else if (row === 'null') this.#note('The receiver knows no such device any more, so the hub has removed its row.', 'bad');
           else this.#note('Delivered: the receiver has accepted it.', 'good');
           return this.#read();
         }
@@ -156,8 +163,8 @@ class OutboxTab {
   }
 }
 
-const failed = (attempts) => (attempts ? `${plural(attempts, 'attempt')} failed` : 'not retried');
-const soon = (ms) => (ms < 1000 ? 'now' : `in ${age(ms)}`);
+const failed = (attempts) => `${plural(attempts, 'attempt')} failed`;
+const soon = (ms) => { const text = age(ms); return text === 'now' ? text : `in ${text}`; };
 const past = (ms) => { const text = age(ms); return text === 'now' ? 'just now' : `${text} ago`; };
 
 // ---- the deliveries of one state, the oldest first: as many pages as the user has asked for.
@@ -235,7 +242,7 @@ class Letters {
       if (!row) this.#rows.set(name, row = this.#row(entry, this.#isLive));
       if (row === next) next = next.nextElementSibling; else p.list.insertBefore(row, next);
       const now = this.#hub.realtime.serverNow;
-      setText(row.querySelector('time'), this.#hooks.change ? past(now - entry.diedAt) : `next attempt ${soon(entry.due - now)}`);
+      setText(row.querySelector('time'), this.#hooks.change ? past(now - entry.diedAt) : `${entry.attempts ? 'next' : 'first'} attempt ${soon(entry.due - now)}`);
     }
     if (lost !== null) (p.list.children[Math.min(lost, list.length - 1)]?.querySelector('.button') ?? p.title).focus();
     p.more.hidden = list.length < pageSize * this.#pages;
@@ -251,7 +258,7 @@ class Letters {
     const act = (word, method) => button(word, () => change(method, id), { class: 'button plain', 'aria-label': `${word} ${name}` });
     return element('li', { class: isNew ? 'letter fresh' : 'letter', 'data-id': id },
       element('div', {}, element('strong', {}, name), reason ? element('p', { class: 'bad' }, reason) : null,
-        element('p', { class: 'quiet letter-facts' }, element('time', {}), part(failed(attempts)), device ? part('to ', place(device)) : null,
+        element('p', { class: 'quiet letter-facts' }, element('time', {}), attempts ? part(failed(attempts)) : reason ? part('not retried') : null, device ? part('to ', place(device)) : null,
           rule === 'test' ? part('a test') : part('from ', place(source)), rule === 'test' ? null : part('by ', element('code', {}, rule)))),
       change && act('Retry', 'POST'), change && act('Discard', 'DELETE'));
   }
