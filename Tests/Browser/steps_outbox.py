@@ -75,7 +75,7 @@ def press(page, label):
     page.find(f".outbox-dead [aria-label={json.dumps(label)}]").click()
 
 
-def deadLetter_isShownWithItsReason_triedAgain_andDiscarded(page, hub, client):
+def outbox_showsDeadLetters_toRetryAndDiscard(page, hub, client):
     with sending_hub(page) as (_, owner, receiver):
         assert page.find(".outbox-dead .blank").text.startswith("Nothing has failed.")
         assert page.find(".outbox-dead .blank a").text == "docs/notifications.md"
@@ -114,7 +114,7 @@ def deadLetter_isShownWithItsReason_triedAgain_andDiscarded(page, hub, client):
         quiet_until_here(page)
 
 
-def manyLetters_comePageByPage_andAreChangedTogether(page, hub, client):
+def outbox_comesPageByPage_andChangesAll(page, hub, client):
     with sending_hub(page) as (_, owner, receiver):
         receiver.status = 400
         owner.set("/devices/bo", {"off": {"kind": "webhook", "name": "off"}})
@@ -153,7 +153,7 @@ def manyLetters_comePageByPage_andAreChangedTogether(page, hub, client):
         quiet_until_here(page)
 
 
-def test_isSent_andItsEndIsSaid(page, hub, client):
+def outbox_sendsATest_andSaysItsEnd(page, hub, client):
     def send(path):
         page.type("#test-device", path)
         page.find("#test-send").click()
@@ -241,5 +241,5 @@ def announcement_showsItsFunnel(page, hub, client):
         quiet_until_here(page)
 
 
-STEPS = [deadLetter_isShownWithItsReason_triedAgain_andDiscarded, manyLetters_comePageByPage_andAreChangedTogether, test_isSent_andItsEndIsSaid,
+STEPS = [outbox_showsDeadLetters_toRetryAndDiscard, outbox_comesPageByPage_andChangesAll, outbox_sendsATest_andSaysItsEnd,
          outbox_isForAdministrators_andHiddenAsksForNothing, announcement_showsItsFunnel]
