@@ -283,6 +283,25 @@ import Testing
         #expect(rules.summary[0].sentences[0].text == "Read by everybody, if `data.val() + 'a  b' == 'c'`.")
     }
 
+    @Test func watches_areSentences() throws {
+        let lines = try Self.lines(#"""
+            { "rules": {
+              "shops": { ".geoIndex": { "lat": "lat", "lng": "lng" } },
+              "needs": { "$u": { ".watch": [
+                { "circle": { "at": "live/$u", "lat": "lat", "lng": "lng", "radius": "data.child('radius').val()" }, "on": "shops",
+                  "if": "item.child('kind').val() == data.child('kind').val()", "to": "near/$u/{item}",
+                  "value": { "metres": "distance", "at": "now" }, "cooldown": 1800, "until": "data.child('until').val()" },
+                { "within": "shapes/$u", "on": "shops", "to": "in/$u/{item}", "value": "item.child('title').val()" },
+              ] } },
+            } }
+            """#)
+        let moving = "  Watches `shops` within `radius` metres of the position in `live/$u`: a child that is there when it or the watch "
+        let row = "changes adds a row with `metres` and `at` at `near/$u/{item}`, if `kind` of what it finds is the same as `kind`, "
+        #expect(lines.dropLast().last == moving + row + "for each at most once in 1800 seconds, until the time in `until`.")
+        let still = "  Watches `shops` inside the region stored at `shapes/$u`: a child that is there when it or the watch changes adds "
+        #expect(lines.last == still + "the row `title` of what it finds at `in/$u/{item}`, once for each.")
+    }
+
     @Test func keysWithoutEffect_areListed() throws {
         let rules = try RuleSet(inForce: "{\"rules\":{\"a\":{\".search\":{},\".expire\":\"5 +\",\".read\":true}}}")
         #expect(rules.summary.lines.dropFirst(2) == [
