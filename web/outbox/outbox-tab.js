@@ -13,8 +13,8 @@ const mostChanged = 500, mostRequests = 20;
 
 export const makeTab = (hub) => gatedTab(new OutboxTab(hub));
 
-/** Up to `limit` deliveries after an id, the oldest first. */
-const listed = async (hub, state, limit, after) => (await request(hub, `/.outbox.json?state=${state}&limit=${limit}${after ? `&after=${encodeURIComponent(after)}` : ''}`)).entries;
+/** Up to `limit` deliveries behind a mark, the oldest first, and the mark of the `next` page. */
+const listed = (hub, state, limit, after) => request(hub, `/.outbox.json?state=${state}&limit=${limit}${after ? `&after=${encodeURIComponent(after)}` : ''}`);
 
 class OutboxTab {
   #hub;
@@ -136,7 +136,7 @@ class OutboxTab {
     while (this.#isShown && test && test === this.#test) {
       try {
         // A shorter text sorts before it. What dies between the two requests is found by the second one.
-        const find = async (state) => (await listed(this.#hub, state, pageSize, test.id.slice(0, -1))).find(({ id }) => id === test.id);
+        const find = async (state) => (await listed(this.#hub, state, pageSize, test.id.slice(0, -1))).entries.find(({ id }) => id === test.id);
         const waiting = await find('waiting'), dead = waiting ? null : await find('dead');
         // The hub removes the row of a device that is gone. An administrator who acts as a user may not be able to read it.
         const row = waiting || dead ? '' : await request(this.#hub, this.#hub.placeAddress(test.device, { shallow: true })).catch(() => null);
@@ -198,13 +198,14 @@ class Letters {
   }
 
   async read() {
-    const found = [];
-    for (let page = 0; page < this.#pages; page++) {
-      const entries = await listed(this.#hub, this.#state, pageSize, found.at(-1)?.id);
-      found.push(...entries);
-      if (entries.length < pageSize) break;
-    }
-    return found;
+    const found = [], most = pageSize * this.#pages;
+    let after;
+    do {
+      const page = await listed(this.#hub, this.#state, pageSize, after);
+      found.push(...page.entries);
+      after = page.next;
+    } while (after && found.length < most);
+    return found.slice(0, most);
   }
 
   show(list) {
