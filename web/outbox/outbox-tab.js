@@ -8,8 +8,6 @@ import { age, askUser, button, element, field, isValidPath, pathInput, plural, p
 const everyMs = 4000;
 const testEveryMs = 500;
 const pageSize = 100;
-// The hub keeps 10,000 dead letters, and changes up to 500 in one request.
-const mostChanged = 500, mostRequests = 20;
 
 export const makeTab = (hub) => gatedTab(new OutboxTab(hub));
 
@@ -93,11 +91,8 @@ class OutboxTab {
   async #changeAll(method) {
     const isRetry = method === 'POST';
     if (!isRetry && !await askUser('Discard all dead letters?', 'They are dropped for good, also those that are not on this page.', 'Discard all', { bad: true })) return;
-    let sum = 0;
     try {
-      // Those that fail again meanwhile would be counted for ever.
-      for (let turn = 0, count = mostChanged; turn < mostRequests && count === mostChanged; turn++) sum += count = await this.#request(method, 'all=true');
-      this.#hub.say(`${plural(sum, 'dead letter')} ${isRetry ? 'will be tried again' : 'discarded'}.`);
+      this.#hub.say(`${plural(await this.#request(method, 'all=true'), 'dead letter')} ${isRetry ? 'will be tried again' : 'discarded'}.`);
     } catch (fault) {
       this.#hub.say(fault.message, { bad: true });
     }
