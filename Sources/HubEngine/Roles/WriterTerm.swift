@@ -53,6 +53,7 @@ final class WriterTerm {
         if content.rules.hasExpiry || !content.written.isEmpty { expiry.begin(isStart: true) }
         if !content.pendingRows.isEmpty { inboxBackfill.begin() }
         deliveries?.begin()
+        if content.rules.hasIndexedCopies { commits.consequences.copies.begin() }
         if content.rules.hasWatches { commits.consequences.watches.begin() }
     }
 

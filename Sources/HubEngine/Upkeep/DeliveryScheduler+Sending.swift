@@ -108,13 +108,14 @@ extension DeliveryScheduler {
                 queue.settle(head, over: [], due: now + Self.untriedMs)
                 return false
             }
-            let allowed = isMail ? now : notice.allowed(from: now)
+            let isDigest = Self.digestTime(row, now) != nil
+            let allowed = isDigest ? now : notice.allowed(from: now)
             if allowed > now {
                 queue.settle(head, over: [], due: allowed)
                 return false
             }
             let language: String? = if case .string(let text) = row.child("lang").leaf { text.string } else { nil }
-            if Self.digestTime(row, now) != nil {
+            if isDigest {
                 head = queue.extended(head, by: now, atMost: Self.atOnce)
                 let all = head.ids.compactMap { id in self.delivery(id).flatMap { isWanted($0, now) ? Self.outgoing(id, $0, language) : nil } }
                 outgoing = .digest(all, row: row, path: path)

@@ -135,7 +135,11 @@ private struct RuleCasesReader {
         for element in elements {
             let names = ["devices", "title", "body", "url", "tag", "urgent", "combine", "wait", "escalation", "webhook", "path", "before", "after"]
             try only(try object(element, "Each of 'sends' is an object."), names)
-            let node = try node(element)
+            var node = try node(element)
+            // Places are written with and without the first slash.
+            for name in ["devices", "path"] as [Key] {
+                if case .string(let text) = node.child(name).leaf, !text.string.hasPrefix("/") { node.set(.string("/" + text.string), at: Path([name])) }
+            }
             guard node.hasChildren else { throw LocatedError(offset: element.offset, message: "Each of 'sends' names something.") }
             found.append(node)
         }

@@ -42,7 +42,8 @@ extension ConsequenceRound {
         let isEmpty = node.children.allSatisfy { key, value in
             numbers.contains { program.counters[$0].name == key && value == program.counters[$0].operation.node(nil) }
         }
-        guard isEmpty else { return }
+        // A node that consequences have changed and changed back was not written.
+        guard isEmpty, isFirst || base.node(at: path) != node else { return }
         keys = path.keys
         result.emptied.insert(path)
         try write(.null, at: path, place, .counts)

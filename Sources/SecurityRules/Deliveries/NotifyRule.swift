@@ -95,8 +95,11 @@ struct DeliveryCompiler {
     private func place(_ text: LocatedString) throws(TextFault) -> PathTemplate {
         do throws(ExpressionError) {
             let template = try PathTemplate(text.value, captures: captures).refusingGeneratedKeys()
-            guard !template.segments.contains(where: { if case .every = $0 { true } else { false } }) else {
-                throw ExpressionError(offset: 0, message: "This is one place: its wildcards are those of the node's place.")
+            for case .every(let name) in template.segments {
+                let wildcards = captures.keys.sorted().joined(separator: ", ")
+                let hint = wildcards.isEmpty ? "" : " (\(wildcards))"
+                throw ExpressionError(
+                    offset: 0, message: "This is one place: '\(name ?? "*")' is no wildcard of the node's place\(hint).")
             }
             return template
         } catch { throw TextFault(error: error, text: text) }

@@ -8,9 +8,8 @@ extension SummaryWriter {
         var text = when(notification.event, notification.condition, words) + ", " + notice(notification, words)
         var next = notification
         while let then = next.then.first {
-            let unless = next.unless.map { "Unless \(words.phrase($0.value).clause())" }
-                ?? "Without `\(next.acknowledged?.relativeText ?? "")`"
-            text += " \(unless) within \(RuleWords.duration(Int(next.afterMs))), \(notice(then, words))"
+            let answers = [next.unless.map { words.phrase($0.value).clause() }, next.acknowledged.map { "there is `\($0.relativeText)`" }]
+            text += " Unless \(Phrase.joined(answers.compactMap { $0 }, "or")) within \(RuleWords.duration(Int(next.afterMs))), \(notice(then, words))"
             next = then
         }
         return sentence(.follows, text + note([words]), [Self.key(".notify", pattern)], [words])

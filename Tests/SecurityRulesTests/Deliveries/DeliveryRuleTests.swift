@@ -232,7 +232,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (#""sends":[{"devices":"/devices/a","title":"x"}]"#, nil), (#""sends":[{"title":"x","wait":5000},{"webhook":"w"}]"#, "expected {"),
+        (#""sends":[{"devices":"devices/a","title":"x"}]"#, nil), (#""sends":[{"title":"x","wait":5000},{"webhook":"w"}]"#, "expected {"),
         (#""sends":[]"#, "was not expected"), (#""sends":[{"title":"y"}]"#, "expected {\"title\":\"y\"} to be sent, there was {"),
         (#""then":{"/settings/a/push":true}"#, nil),
     ] as [(String, String?)]) func cases_checkWhatIsSent(_ check: String, _ message: String?) throws {
