@@ -5,7 +5,7 @@ import Testing
 @testable import HubEngine
 
 /// The order of deliveries, compared with a list that is searched as a whole.
-@Suite(.timeLimit(.minutes(10))) struct DeliveryQueueTests {
+@Suite(.timeLimit(.minutes(30))) struct DeliveryQueueTests {
     /// One list of all deliveries of a route, in order.
     private struct Model {
         struct Waiting: Equatable {
@@ -18,13 +18,11 @@ import Testing
         var sending: Set<String> = []
 
         mutating func add(_ id: Key, _ route: String, _ due: Int64, _ isUrgent: Bool) {
-            var all = routes[route] ?? []
-            let kept = sending.contains(route) ? 1 : 0
-            let fixed = all.prefix(kept)
-            all = all.dropFirst(kept) + [Waiting(id: id, due: due, isUrgent: isUrgent)]
-            // Urgent ones first, in the order in which they came; the others by id.
-            let (urgent, others) = (all.filter(\.isUrgent), all.filter { !$0.isUrgent }.sorted { $0.id < $1.id })
-            routes[route] = fixed + urgent + others
+            let all = routes[route] ?? []
+            // Behind the last one that precedes it; a delivery that is being sent stays the first.
+            let last = all.lastIndex { $0.isUrgent || !isUrgent && $0.id < id }
+            let at = max(sending.contains(route) ? 1 : 0, last.map { $0 + 1 } ?? 0)
+            routes[route] = all.prefix(at) + [Waiting(id: id, due: due, isUrgent: isUrgent)] + all.dropFirst(at)
         }
 
         func head(by now: Int64) -> (route: String, id: Key)? {
