@@ -122,7 +122,7 @@ extension Database {
         }
     }
 
-    private static let changedAtOnce = 500
+    private static let changedAtOnce = 100
 
     private static func onWriter<T>(_ engine: Engine, _ body: (DeliveryScheduler) throws(Failure) -> T) -> Result<T, Failure> {
         guard let scheduler = engine.roles.term?.deliveries else {

@@ -162,8 +162,8 @@ extension DeliveryScheduler {
 
     /// Stores the results that have come, a turn's work at a time.
     private func finish() {
-        if log.isRefusing {
-            context.later(ms: Int64(context.limits.retryMs)) { [weak self] in self?.finish() }
+        if log.isRefusing || mustPause {
+            context.later(ms: log.isRefusing ? Int64(context.limits.retryMs) : Self.durableMs) { [weak self] in self?.finish() }
             return
         }
         let (all, areMore) = results.withLock { results in

@@ -33,6 +33,8 @@ final class DeliveryScheduler: @unchecked Sendable {
     private var isScanning = false
     /// Incremented when it starts over: results of deliveries sent before are discarded.
     private(set) var generation = 0
+    /// Its last commits that still wait for the log.
+    private var waiting: [UInt64] = []
     /// When the next check runs, steady ms.
     private var wakesAt = Int64.max
     /// Results since the last turn, from any thread.
@@ -48,13 +50,15 @@ final class DeliveryScheduler: @unchecked Sendable {
     }
 
     /// Deliveries that one turn changes, and stored ones that it scans, at most.
-    static let atOnce = 500
+    static let atOnce = 100
     /// How much earlier than their time notifications are combined with a due one.
     static let combinedMs: Int64 = 1_000
     /// ms until a check is repeated because a commit is not durable yet, because the sender is full, and because it has not tried.
-    private static let durableMs: Int64 = 5, fullMs: Int64 = 100
+    static let durableMs: Int64 = 2
+    private static let fullMs: Int64 = 100
     static let untriedMs: Int64 = 1_000
-    private static let waitingCommits = 1_000
+    /// Own commits, and commits of all, waiting for the log above which it pauses, so that other writes do not wait behind them.
+    private static let waitingCommits = 4, waitingCommitsOfAll = 1_000
 
     init(
         _ context: EngineContext, _ content: Content, _ durability: DurabilityQueue, _ log: LogGuard, _ commits: CommitPipeline,
@@ -76,6 +80,7 @@ final class DeliveryScheduler: @unchecked Sendable {
     func stop() {
         generation += 1
         (queue, ledger, scanned, isScanning, wakesAt) = (DeliveryQueue(), DeliveryLedger(), nil, false, .max)
+        waiting = []
         results.withLock { $0 = [] }
         count()
     }
@@ -176,7 +181,7 @@ final class DeliveryScheduler: @unchecked Sendable {
     private func check() {
         if isScanning { return }
         if log.isRefusing { return wakeUp(ms: Int64(context.limits.retryMs)) }
-        if mustWait() || durability.waitingCommits > Self.waitingCommits { return wakeUp(ms: Self.durableMs) }
+        if mustWait() || mustPause { return wakeUp(ms: Self.durableMs) }
         context.meter.beginTurn()
         let now = context.clock()
         var turn = DeliveryTurn()
@@ -195,6 +200,11 @@ final class DeliveryScheduler: @unchecked Sendable {
         }
         commit(turn)
         schedule()
+    }
+
+    var mustPause: Bool {
+        waiting.removeAll { $0 <= durability.durable.sequence || !durability.isBehind }
+        return waiting.count >= Self.waitingCommits || durability.waitingCommits > Self.waitingCommitsOfAll
     }
 
     private var hasTime: Bool { context.meter.work < context.limits.turnWork / 4 }
@@ -237,6 +247,7 @@ final class DeliveryScheduler: @unchecked Sendable {
             }
         }
         count()
+        if durability.isBehind { waiting.append(content.sequence) }
         durability.finishBatch()
     }
 
