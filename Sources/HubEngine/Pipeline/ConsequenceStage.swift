@@ -144,6 +144,9 @@ final class ConsequenceStage {
         let expiring = try expiry?.prepare(accepted.expiring, many: accepted.manyExpiring, new: accepted.tree)
         if let found { try admit(found) }
         context.meter.spend(proposal.writes.count)
+        // Most commits have nothing else to store.
+        guard found != nil || proposal.settled != nil || !proposal.deliveries.isEmpty || !content.pendingRows.isEmpty || !content.watchHits.isEmpty
+        else { return PreparedOperations(first: [], more: expiring?.times ?? [], deliveries: [], expiring: expiring) }
         let rows = hitChanges(found, accepted) + pendingInboxChanges(
             found, in: accepted.tree, proposal.origin, at: accepted.paths, writing: accepted.written, settling: proposal.settled)
         let (removals, deliveries) = (pendingRemovals(found), try deliveries(found, proposal.origin))
@@ -159,7 +162,7 @@ final class ConsequenceStage {
         if case .imported = origin.cause { onUncounted() }
         if let expiring = prepared.expiring { expiry?.commit(expiring) }
         if content.rules.hasIndexedCopies { copies.update(accepted.copied, exist: accepted.exist, old: old) }
-        watches.update(accepted.changed ?? accepted.paths, old: old)
+        if content.rules.hasWatches { watches.update(accepted.changed ?? accepted.paths, old: old) }
         if let found = accepted.found { count(found) }
         if !prepared.deliveries.isEmpty { onStored(prepared.deliveries) }
     }
@@ -167,7 +170,7 @@ final class ConsequenceStage {
     /// Follows a commit of another writer, whose consequences are among its writes.
     func apply(_ paths: [Path], old: Node) {
         if content.rules.hasIndexedCopies { copies.update(paths, old: old) }
-        watches.update(paths, old: old)
+        if content.rules.hasWatches { watches.update(paths, old: old) }
     }
 
     private func count(_ found: Consequences) {

@@ -1,4 +1,4 @@
-public import JSONTree
+import JSONTree
 
 extension RuleDelivery.Notice {
     /// The first time from `ms` on at which it may be sent: outside the quiet hours, or at once if it is urgent. Ms since the epoch.
