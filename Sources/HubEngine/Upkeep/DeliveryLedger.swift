@@ -60,12 +60,14 @@ struct DeliveryLedger {
 
     var count: Int { entries.count }
 
-    mutating func add(_ id: Key, _ delivery: StoredDelivery, bytes size: Int) {
-        guard entries[id] == nil else { return update(id, delivery) }
+    /// - Returns: false if it has the delivery already.
+    mutating func add(_ id: Key, _ delivery: StoredDelivery, bytes size: Int) -> Bool {
+        guard entries[id] == nil else { return false }
         entries[id] = Entry(bytes: size, owner: Self.owner(of: delivery.content))
         bytes += size
         waiting[Self.owner(of: delivery.content), default: 0] += 1
         update(id, delivery)
+        return true
     }
 
     /// Follows a delivery that has become a dead letter, or no longer is one.

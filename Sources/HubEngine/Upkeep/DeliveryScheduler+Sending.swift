@@ -82,7 +82,7 @@ extension DeliveryScheduler {
     /// - Parameter mails: how many mails can be sent now.
     /// - Returns: whether it was started.
     func send(_ head: DeliveryQueue.Head, _ now: Int64, _ mails: inout Int, _ turn: inout DeliveryTurn) -> Bool {
-        guard let delivery = delivery(head.ids[0]) else {
+        guard let delivery = delivery(head.ids[0]), delivery.route == head.route else {
             queue.settle(head, over: Set(head.ids), due: now)
             return false
         }
@@ -96,10 +96,9 @@ extension DeliveryScheduler {
                 "database": .string(context.name),
             ])
         case .notification(let notice):
-            guard let path = delivery.device else { return false }
-            row = content.root.node(at: path)
+            row = delivery.device.map { content.root.node(at: $0) } ?? .null
             // What has become useless since the last attempt is not sent.
-            guard row.exists, isWanted(delivery, now), now <= delivery.state.expires else {
+            guard let path = delivery.device, row.exists, isWanted(delivery, now), now <= delivery.state.expires else {
                 end(head, of: notice, now, &turn)
                 return false
             }
@@ -117,12 +116,13 @@ extension DeliveryScheduler {
             let language: String? = if case .string(let text) = row.child("lang").leaf { text.string } else { nil }
             if isDigest {
                 head = queue.extended(head, by: now, atMost: Self.atOnce)
-                let all = head.ids.compactMap { id in self.delivery(id).flatMap { isWanted($0, now) ? Self.outgoing(id, $0, language) : nil } }
+                let all = head.ids.compactMap { id -> OutgoingNotification? in
+                    guard let delivery = self.delivery(id), let notice = delivery.notice, isWanted(delivery, now) else { return nil }
+                    return Self.outgoing(id, delivery, notice, language)
+                }
                 outgoing = .digest(all, row: row, path: path)
-            } else if let one = Self.outgoing(head.ids[0], delivery, language) {
-                outgoing = .notification(one, row: row, path: path)
             } else {
-                return false
+                outgoing = .notification(Self.outgoing(head.ids[0], delivery, notice, language), row: row, path: path)
             }
             if isMail { mails -= 1 }
         }
@@ -140,13 +140,14 @@ extension DeliveryScheduler {
         for id in head.ids { turn.remove(id) }
     }
 
-    private static func outgoing(_ id: Key, _ delivery: StoredDelivery, _ language: String?) -> OutgoingNotification? {
-        guard let notice = delivery.notice else { return nil }
+    private static func outgoing(
+        _ id: Key, _ delivery: StoredDelivery, _ notice: RuleDelivery.Notice, _ language: String?
+    ) -> OutgoingNotification {
         let texts = notice.composed(language: language)
         // All devices get the id of the notification: a person with several recognises it on each.
         return OutgoingNotification(
-            id: StoredDelivery.noticeID(of: id), title: texts.title, body: texts.body, url: notice.url, tag: notice.tag, isUrgent: notice.isUrgent,
-            language: texts.language ?? language, expiresAt: delivery.state.expires)
+            id: StoredDelivery.noticeID(of: id), title: texts.title, body: texts.body, url: notice.url, tag: notice.tag,
+            isUrgent: notice.isUrgent, language: texts.language ?? language, expiresAt: delivery.state.expires)
     }
 
     // MARK: Results

@@ -115,8 +115,8 @@ final class DeliveryScheduler: @unchecked Sendable {
     }
 
     private func add(_ id: Key, _ delivery: StoredDelivery, _ bytes: Int) {
-        ledger.add(id, delivery, bytes: bytes)
-        if delivery.state.dead != nil { return }
+        // The scan reaches deliveries that an administrator has added meanwhile.
+        guard ledger.add(id, delivery, bytes: bytes), delivery.state.dead == nil else { return }
         if let route = delivery.route {
             queue.add(id, route: route, due: delivery.state.due, isUrgent: delivery.notice?.isUrgent ?? false)
         } else {
