@@ -22,10 +22,17 @@ final class ConsequenceStage {
     var expiry: ExpiringNodes?
     /// Called with the consequences of a commit.
     var onFound: (Consequences) -> Void = { _ in }
+    /// A delivery, and the form in which it is stored.
+    typealias AdmittedDelivery = (delivery: StoredDelivery, node: Node)
     /// Selects the deliveries of a commit that are stored, or refuses the commit. The second argument says whether a client made it.
-    var admitsDeliveries: ([RuleDelivery], Bool) throws(Failure) -> [RuleDelivery] = { found, _ throws(Failure) in found }
+    var admitsDeliveries: ([RuleDelivery], Bool) throws(Failure) -> [AdmittedDelivery] = { found, _ throws(Failure) in
+        found.map { delivery in
+            let stored = StoredDelivery(delivery)
+            return (stored, stored.contentNode)
+        }
+    }
     /// Called with the deliveries that a commit has stored.
-    var onStored: ([(id: Key, delivery: StoredDelivery)]) -> Void = { _ in }
+    var onStored: ([(id: Key, admitted: AdmittedDelivery)]) -> Void = { _ in }
     /// Called after a commit that did not update the counters.
     var onUncounted: () -> Void = {}
 
@@ -131,7 +138,7 @@ final class ConsequenceStage {
         /// Logged before its other operations, and after them.
         let first: [JournalOperation]
         let more: [JournalOperation]
-        fileprivate let deliveries: [(id: Key, delivery: StoredDelivery)]
+        fileprivate let deliveries: [(id: Key, admitted: AdmittedDelivery)]
         fileprivate let expiring: ExpiringNodes.PreparedChanges?
     }
 
@@ -150,7 +157,7 @@ final class ConsequenceStage {
         let rows = hitChanges(found, accepted) + pendingInboxChanges(
             found, in: accepted.tree, proposal.origin, at: accepted.paths, writing: accepted.written, settling: proposal.settled)
         let (removals, deliveries) = (pendingRemovals(found), try deliveries(found, proposal.origin))
-        let stored = deliveries.map { JournalOperation.delivery($0.id, $0.delivery.contentNode) } + proposal.deliveries
+        let stored = deliveries.map { JournalOperation.delivery($0.id, $0.admitted.node) } + proposal.deliveries
         return PreparedOperations(
             first: removals.before, more: (expiring?.times ?? []) + rows + removals.after + stored, deliveries: deliveries,
             expiring: expiring)
@@ -174,6 +181,7 @@ final class ConsequenceStage {
     }
 
     private func count(_ found: Consequences) {
+        context.meter.counters.deliveriesLeftOut += found.deliveriesLeftOut
         context.meter.derive(found.bytes)
         context.meter.spend(found.bytes / RequestCost.bytesEncodedForWork)
         onFound(found)
@@ -192,14 +200,14 @@ final class ConsequenceStage {
     // MARK: Deliveries
 
     /// The deliveries of the next commit, with ids. Counts of notifications cause none, so that no counting ever sends the next one.
-    private func deliveries(_ found: Consequences?, _ origin: WriteOrigin) throws(Failure) -> [(id: Key, delivery: StoredDelivery)] {
+    private func deliveries(_ found: Consequences?, _ origin: WriteOrigin) throws(Failure) -> [(id: Key, admitted: AdmittedDelivery)] {
         guard let found, !found.deliveries.isEmpty else { return [] }
         if case .system(.delivery) = origin.cause { return [] }
         context.meter.spend(found.deliveries.count)
         let isRequest = if case .request = origin.cause { true } else { false }
         let (sequence, now) = (content.sequence + 1, context.clock())
         return try admitsDeliveries(found.deliveries, isRequest).enumerated().map {
-            (StoredDelivery.id(sequence, $0, at: now), StoredDelivery($1))
+            (StoredDelivery.id(sequence, $0, at: now), $1)
         }
     }
 

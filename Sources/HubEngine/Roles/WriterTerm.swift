@@ -35,8 +35,10 @@ final class WriterTerm {
         hitSweep.begin()
         commits.consequences.expiry = expiry.nodes
         commits.consequences.onFound = { [weak self] in self?.committed($0) }
-        commits.consequences.admitsDeliveries = { [weak self] found, fromClient throws(Failure) in
-            try self?.deliveries?.admit(found, fromClient: fromClient) ?? found
+        if let deliveries {
+            commits.consequences.admitsDeliveries = { [weak deliveries] found, fromClient throws(Failure) in
+                try deliveries?.admit(found, fromClient: fromClient) ?? []
+            }
         }
         commits.consequences.onStored = { [weak self] in self?.deliveries?.added($0) }
         commits.consequences.onUncounted = { [weak self] in self?.counters.begin() }

@@ -120,12 +120,12 @@ struct DeliveryLedger {
         fileprivate var added: [String: Int] = [:]
 
         /// - Returns: false if the delivery exceeds a limit.
-        mutating func take(_ delivery: RuleDelivery) -> Bool {
+        mutating func take(_ delivery: RuleDelivery, bytes size: Int) -> Bool {
             let owner = DeliveryLedger.owner(of: delivery)
             if case .notification = delivery.content {
                 guard (waiting[owner] ?? 0) + (added[owner] ?? 0) < limits.deliveriesOfRecipient else { return false }
             }
-            guard count > 0, takeBytes(StoredDelivery(delivery).contentNode.deliveryBytes) else { return false }
+            guard count > 0, takeBytes(size) else { return false }
             count -= 1
             added[owner, default: 0] += 1
             return true

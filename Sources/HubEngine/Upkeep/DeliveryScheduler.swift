@@ -106,10 +106,10 @@ final class DeliveryScheduler: @unchecked Sendable {
     }
 
     /// A commit has stored deliveries.
-    func added(_ deliveries: [(id: Key, delivery: StoredDelivery)]) {
+    func added(_ deliveries: [(id: Key, admitted: ConsequenceStage.AdmittedDelivery)]) {
         // The scan reaches them: ids ascend with the commits.
         if isScanning { return }
-        for (id, delivery) in deliveries { add(id, delivery, delivery.contentNode.deliveryBytes) }
+        for (id, admitted) in deliveries { add(id, admitted.delivery, admitted.node.deliveryBytes) }
         count()
         schedule()
     }
@@ -134,11 +134,13 @@ final class DeliveryScheduler: @unchecked Sendable {
 
     /// Which deliveries of a commit are stored. Notifications beyond a limit are left out and counted. An event beyond one refuses the commit
     /// of a client, which may repeat it.
-    func admit(_ deliveries: [RuleDelivery], fromClient: Bool) throws(Failure) -> [RuleDelivery] {
-        var (kept, room) = ([RuleDelivery](), ledger.room(context.limits))
+    func admit(_ deliveries: [RuleDelivery], fromClient: Bool) throws(Failure) -> [ConsequenceStage.AdmittedDelivery] {
+        var (kept, room) = ([ConsequenceStage.AdmittedDelivery](), ledger.room(context.limits))
         for delivery in deliveries {
-            if room.take(delivery) {
-                kept.append(delivery)
+            let stored = StoredDelivery(delivery)
+            let node = stored.contentNode
+            if room.take(delivery, bytes: node.deliveryBytes) {
+                kept.append((stored, node))
             } else if fromClient, case .event = delivery.content {
                 throw Failure(.unavailable, "Too many events wait for a webhook. Try again later.")
             } else {

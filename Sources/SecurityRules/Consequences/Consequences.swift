@@ -47,6 +47,8 @@ public struct Consequences: Sendable {
     public internal(set) var bytes = 0
     /// What leaves the hub because of the commit.
     public internal(set) var deliveries: [RuleDelivery] = []
+    /// Deliveries of removals left out because of a limit; at most that many, as they were not all looked for.
+    public internal(set) var deliveriesLeftOut = 0
     /// Inbox rows that follow in commits of their own, each with the most rows it may have; and the sum of these.
     public internal(set) var continued: [(rows: ContinuedRows, most: Int)] = []
     var continuedRows = 0
@@ -269,7 +271,7 @@ extension RuleSet {
         if hasDeliveries {
             var search = DeliverySearch(program, old: old, new: result.tree, now: now, limits, textWork: work)
             for location in (locations + result.places).outermost where mayFollow(from: location) { try search.search(location) }
-            result.deliveries = search.found
+            (result.deliveries, result.deliveriesLeftOut) = (search.found, search.leftOut)
             result.keysScanned += search.keysScanned
             result.evaluated += search.evaluated
         }

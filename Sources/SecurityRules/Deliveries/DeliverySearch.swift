@@ -8,6 +8,8 @@ struct DeliverySearch {
     private let now: Int64
     private let limits: ConsequenceLimits
     private(set) var found: [RuleDelivery] = []
+    /// Those of removals that exceed a limit.
+    private(set) var leftOut = 0
     private(set) var keysScanned = 0
     private(set) var evaluated = 0
     /// The text work that expressions may still do.
@@ -50,7 +52,10 @@ struct DeliverySearch {
         keysScanned += was.childCount + isNow.childCount
         // A removal is never refused: its further deliveries are left out.
         if keysScanned > limits.keys {
-            if isNow.isNull { return }
+            if isNow.isNull {
+                leftOut += was.childCount
+                return
+            }
             throw fault(.tooManyKeys(limits.keys), place, "notify")
         }
         for (key, node) in was.children where child(of: place, key) == rules.wildcard {
@@ -108,7 +113,10 @@ struct DeliverySearch {
         _ content: RuleDelivery.Content, _ place: Int32, _ key: String, _ event: NodeEvent, due: Int64, lasts: Int64
     ) throws(ConsequenceFault) {
         if found.count >= limits.deliveries {
-            if event == .removal { return }
+            if event == .removal {
+                leftOut += 1
+                return
+            }
             throw fault(.tooManyDeliveries(limits.deliveries), place, String(key.dropFirst()))
         }
         found.append(

@@ -188,6 +188,8 @@ import Testing
         #expect(fault?.reason == .tooManyDeliveries(3))
         #expect(fault?.description == "/n/$n.notify at /n/4: more than 3 notifications and events would follow")
         #expect(try Self.deliveries(rules, "{\"n\":\(four)}", [("n", "null")], limits: limits).count == 3)
+        let removed = try rules.consequences(of: ["n"], old: Node(json: "{\"n\":\(four)}"), new: .null, limits: limits)
+        #expect(removed.deliveries.count == 3 && removed.deliveriesLeftOut == 1)
         (limits.deliveries, limits.keys) = (100, 3)
         #expect(try Self.deliveries(rules, "null", [("n", three)], limits: limits).count == 3)
         #expect(throws: ConsequenceFault.self) { try Self.deliveries(rules, "null", [("n", four)], limits: limits) }
